@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import MalformedUserData as MalformedUserData
     from kstreams_assign.errors import NotAStreamsGroup as NotAStreamsGroup
     from kstreams_assign.errors import OffsetOutOfRange as OffsetOutOfRange
+    from kstreams_assign.errors import QueryRefused as QueryRefused
     from kstreams_assign.errors import RecordRefused as RecordRefused
     from kstreams_assign.errors import ShutdownRequested as ShutdownRequested
     from kstreams_assign.errors import SidecarDisconnected as SidecarDisconnected
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import StateDirectoryLocked as StateDirectoryLocked
     from kstreams_assign.errors import StateError as StateError
     from kstreams_assign.errors import StoreDamaged as StoreDamaged
+    from kstreams_assign.errors import StoreNotAvailable as StoreNotAvailable
     from kstreams_assign.errors import TaskMigrated as TaskMigrated
     from kstreams_assign.errors import TopicNotFound as TopicNotFound
     from kstreams_assign.errors import TopologyMismatch as TopologyMismatch
@@ -54,6 +56,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.model import SubtopologyShape as SubtopologyShape
     from kstreams_assign.model import TaskId as TaskId
     from kstreams_assign.model import TopicPartition as TopicPartition
+    from kstreams_assign.query.client import QueryClient as QueryClient
+    from kstreams_assign.query.client import QueryResult as QueryResult
     from kstreams_assign.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
     from kstreams_assign.sidecar.client import Columns as Columns
     from kstreams_assign.sidecar.client import InputRecord as InputRecord
@@ -100,6 +104,7 @@ _NAMES_BY_MODULE = {
         "MalformedUserData",
         "NotAStreamsGroup",
         "OffsetOutOfRange",
+        "QueryRefused",
         "RecordRefused",
         "ShutdownRequested",
         "SidecarDisconnected",
@@ -110,6 +115,7 @@ _NAMES_BY_MODULE = {
         "StateDirectoryLocked",
         "StateError",
         "StoreDamaged",
+        "StoreNotAvailable",
         "TaskMigrated",
         "TopicNotFound",
         "TopologyMismatch",
@@ -118,6 +124,7 @@ _NAMES_BY_MODULE = {
     ),
     "events": ("Event", "EventListener"),
     "model": ("HostInfo", "RepartitionTopic", "Store", "SubtopologyShape", "TaskId", "TopicPartition"),
+    "query.client": ("QueryClient", "QueryResult"),
     "tasks.record": ("Headers", "Record"),
     "tasks.stamped": ("ValueAndTime",),
     "testing.driver": ("TopologyTestDriver",),

@@ -26,7 +26,9 @@ from kstreams_assign.errors import (
     ConfigError,
     KStreamsAssignError,
     LocalBrokerError,
+    QueryRefused,
     SparkError,
+    StoreNotAvailable,
     missing_extra,
 )
 
@@ -97,6 +99,8 @@ EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
     (BrokerError, 3),
     (LocalBrokerError, 3),
     (SparkError, 3),
+    (StoreNotAvailable, 3),
+    (QueryRefused, 2),
     (KStreamsAssignError, 1),
 )
 

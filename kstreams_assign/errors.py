@@ -34,6 +34,8 @@ again, or end and be started again with other settings. An error that ends a wor
     │   ├── SidecarRefused
     │   └── SidecarDisconnected
     ├── KeyNotLocal
+    ├── StoreNotAvailable
+    ├── QueryRefused
     ├── TaskMigrated
     ├── LocalBrokerError
     ├── SparkError
@@ -311,6 +313,34 @@ class KeyNotLocal(KStreamsAssignError):
 
     Ask the process that the message names, or ask again after the rebalance.
     """
+
+
+class StoreNotAvailable(KStreamsAssignError):
+    """No process could answer a query in time (Kafka: ``InvalidStateStoreException``).
+
+    Ask again after ``retry_after_ms`` milliseconds: the task moves, or its process does not answer. The message has the
+    reason of each process that was asked.
+
+    ``retry_after_ms``: when a process expects to be able to answer.
+    """
+
+    def __init__(self, text: str, retry_after_ms: int) -> None:
+        super().__init__(text)
+        self.retry_after_ms = retry_after_ms
+
+
+class QueryRefused(KStreamsAssignError):
+    """A worker refused a query for good; ``code`` is one of the list in ``protocol/query.json``.
+
+    Correct the query or the token. Asked again as it is, it is refused again.
+
+    ``code``: why, such as ``unauthorized``, ``does_not_exist`` or ``bad_request``.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
 
 
 class TaskMigrated(KStreamsAssignError):

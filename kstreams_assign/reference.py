@@ -42,6 +42,7 @@ _NOT_IN_KAFKA = frozenset(
     {
         *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
+        *("query", "query_token"),
     }
 )
 _KAFKA_NAMES: Mapping[str, str] = {
@@ -58,6 +59,8 @@ _ALLOWED: Mapping[str, str] = {
     "bootstrap_servers": "HOST:PORT, several separated by commas",
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
+    "query": "HOST:PORT",
+    "query_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
     **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
@@ -195,9 +198,9 @@ def errors() -> tuple[ErrorDescription, ...]:
 
 _RUN: Mapping[str, str] = {
     "ConfigError": (
-        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` cannot be listened at, a "
-        "store's changelog is of a kind that cannot be read here, or other programs use the group of this "
-        "``application_id``."
+        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` or ``query`` cannot be "
+        "listened at, a store's changelog is of a kind that cannot be read here, or other programs use the group of "
+        "this ``application_id``."
     ),
     "BrokerUnavailable": "No broker answers within 30 seconds of the start.",
     "BrokerError": "The brokers refuse a request for good: a right is missing, or a version is not supported.",
@@ -221,6 +224,11 @@ _SIDECAR: Mapping[str, str] = {
     "SidecarDisconnected": "The worker has closed the connection, did not answer in time, or does not listen.",
     "SidecarRefused": "The worker refuses the request; ``code`` says why.",
     "MalformedFrame": "An argument is of a type that cannot be sent, or bytes of the worker cannot be read.",
+}
+_QUERIED: Mapping[str, str] = {
+    "StoreNotAvailable": "No process could answer in time, or the worker is not running.",
+    "QueryRefused": "The token is wrong, or the topology declares no such store or partition.",
+    "ConfigError": "The key is not bytes, or a number is wrong.",
 }
 _DRIVEN: Mapping[str, str] = {
     "ConfigError": "The topology does not have that topic or partition, or a number is wrong.",
@@ -258,6 +266,9 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "The topology declares no such store.",
         "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
     },
+    "Worker.query": _QUERIED,
+    "QueryClient": {"ConfigError": "An address is not ``HOST:PORT``, or there is none."},
+    "QueryClient.query": _QUERIED,
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},

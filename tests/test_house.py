@@ -37,6 +37,9 @@ PURE_ROOMS = (
     "restore/progress.py",
     "processes/rests.py",
     "processes/supervision.py",
+    "query/messages.py",
+    "query/conversation.py",
+    "query/search.py",
 )
 IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
 

@@ -53,6 +53,8 @@ from kstreams_assign.events.process import (
     HttpListeningEvent,
     ListeningEvent,
     LookupFailedEvent,
+    QueryFailedEvent,
+    QueryListeningEvent,
     SessionBeganEvent,
     SessionEndedEvent,
     StateDirMadeAnewEvent,
@@ -115,6 +117,8 @@ __all__ = [
     "PredecessorStaysEvent",
     "ProgressUnreadableEvent",
     "PurgeFailedEvent",
+    "QueryFailedEvent",
+    "QueryListeningEvent",
     "RecordSetAsideEvent",
     "RestorePace",
     "RestoringEvent",
@@ -189,6 +193,8 @@ Event = (
     | SessionEndedEvent
     | HttpListeningEvent
     | HttpFailedEvent
+    | QueryListeningEvent
+    | QueryFailedEvent
     | ClosedEvent
 )
 """Any event."""

@@ -183,6 +183,12 @@ class Restorer:
         job = self._jobs.get(task)
         return None if job is None or job.progress is None else job.stores
 
+    def positions_of(self, task: TaskId) -> Mapping[TopicPartition, int]:
+        """The next offset of each changelog of a task that ``stores_of`` returns stores of."""
+        job = self._jobs.get(task)
+        progress = None if job is None else job.progress
+        return {} if progress is None else {name: at.position for name, at in progress.partitions.items()}
+
     def promote(self, task: TaskId) -> bool:
         """A standby becomes active: read on to the end as of now. False if the task is not here (any more)."""
         return self._repurpose(task, Purpose.ACTIVE)

@@ -31,7 +31,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
-from kstreams_assign.worker.locating import locate
+from kstreams_assign.worker.locating import locate, partition_of
 
 
 class Port(Protocol):
@@ -242,7 +242,7 @@ class RequestHandler(Labour):
         for sub in self._shape.subtopologies:
             if fields["store"] in [store.name for store in sub.stores]:
                 partitions = max((self._limits.partition_counts.get(source, 1) for source in sub.sources), default=1)
-                return locate(sub, partitions, fields["key"], *self._hosts)
+                return locate(sub, partition_of(fields["key"], partitions), *self._hosts)
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:

@@ -126,6 +126,8 @@ class LogLines:
                 yield f"The sidecar waits for its application at {socket}."
             case events.HttpListeningEvent(url=url):
                 yield f"Health, metrics and the status page are at {url}."
+            case events.QueryListeningEvent(address=address, endpoint=endpoint):
+                yield f"Queries are answered at {address}; other processes ask at {endpoint}."
             case events.SessionBeganEvent():
                 yield "The application has connected."
             case events.SessionEndedEvent(uncommitted=uncommitted):
@@ -241,6 +243,7 @@ SUBJECTS: Mapping[type[Event], str] = {
     events.EarlyProbingOffEvent: "Early probing is off: ",
     events.ProgressUnreadableEvent: "A progress record cannot be read: ",
     events.HttpFailedEvent: "A request to the status server failed: ",
+    events.QueryFailedEvent: "A query failed: ",
     events.DeliveryFailedEvent: "Records were not delivered, and their tasks go on from the last commit: ",
 }
 

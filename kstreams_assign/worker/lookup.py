@@ -10,27 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.locating import locate, partition_of
-
-Value = tuple[bytes | None]
-"""The value of a key, or None for a key without a value, in a tuple; None without a tuple means: the task is not
-here."""
-
 
 Topology = tuple[TopologyShape, Mapping[str, int]]
 """The subtopologies as they are now, and the partition counts of their sources."""
 
 
+class Reading(NamedTuple):
+    """What a store has of a key, and the next offset of each changelog that a replica reads; of a running task none."""
+
+    value: bytes | None
+    positions: Mapping[TopicPartition, int]
+
+
 class StoreReader(Protocol):
     """A thread that has tasks' stores."""
 
-    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Value | None]) -> None:
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
         """Ask for a value as it is in the store; the answer is None if this thread does not have the task's stores."""
         ...
 
@@ -64,28 +66,39 @@ class Lookup:
 
     def locate(self, store: str, key: bytes) -> Location:
         """Return where the key is. Raises ``ConfigError`` for a store that the topology does not declare."""
+        return self.locate_partition(store, key, None)
+
+    def locate_partition(self, store: str, key: bytes, partition: int | None) -> Location:
+        """As ``locate``, for keys that are not partitioned as Java's default partitioner does if one is given.
+
+        Raises ``ConfigError`` also for a partition that the store does not have.
+        """
         number, sub, partitions = self._place(store)
-        task = TaskId(number, partition_of(key, partitions))
-        endpoints = locate(sub, partitions, key, *self._hosts())
-        return Location(task, endpoints["active"], tuple(endpoints["standbys"]))
+        if partition is not None and partition >= partitions:
+            raise ConfigError(f"partition = {partition}: store {store!r} has partitions 0 to {partitions - 1}")
+        where = partition_of(key, partitions) if partition is None else partition
+        endpoints = locate(sub, where, *self._hosts())
+        return Location(TaskId(number, where), endpoints["active"], tuple(endpoints["standbys"]))
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
         """Return the committed value here. Raises ``KeyNotLocal``, which names the process that has it."""
         where = self.locate(store, key)
-        timestamped = store in self._topology()[0].subtopologies[where.task.subtopology].timestamped
         for reader in (self._running, self._replicas) if allow_standby else (self._running,):
-            answer: Future[Value | None] = Future()
-            reader.peek(where.task, store, key, answer)
             try:
-                value = answer.result(timeout_s)
+                reading = peek(reader, where.task, store, key, timeout_s)
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
-            if value is not None:
-                return value[0] if value[0] is None or not timestamped else value_of(value[0])
+            if reading is not None:
+                value, timestamped = reading.value, self.is_timestamped(where.task, store)
+                return value if value is None or not timestamped else value_of(value)
         others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
             f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
         )
+
+    def is_timestamped(self, task: TaskId, store: str) -> bool:
+        """Return whether the store's values carry a time."""
+        return store in self._topology()[0].subtopologies[task.subtopology].timestamped
 
     def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
         shape, counts = self._topology()
@@ -94,3 +107,13 @@ class Lookup:
                 return number, sub, max((counts.get(source, 1) for source in sub.sources), default=1)
         names = [each.name for sub in shape.subtopologies for each in sub.stores]
         raise ConfigError(f"store = {store!r}: no such store; the topology declares {', '.join(names) or 'none'}")
+
+
+def peek(reader: StoreReader, task: TaskId, store: str, key: bytes, timeout_s: float) -> Reading | None:
+    """Return what the thread's store has of a key. Raises ``TimeoutError`` if the thread does not get to it in time."""
+    answer: Future[Reading | None] = Future()
+    reader.peek(task, store, key, answer)
+    try:
+        return answer.result(timeout_s)
+    finally:
+        answer.cancel()  # the thread then skips it

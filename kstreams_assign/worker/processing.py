@@ -47,7 +47,7 @@ from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
-from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
@@ -59,6 +59,7 @@ BUSY_POLL_S = 0.002
 TURN_MS = 50
 """How long records may be worked on before everything else gets its turn."""
 LAGS_EVERY_MS = 1_000
+_NO_POSITIONS: Mapping[TopicPartition, int] = {}
 
 
 class Group(OffsetCommits, Protocol):
@@ -179,19 +180,24 @@ class Processor:
         """Have something done by the loop's thread, between two turns or at once where it waits."""
         self._inbox.put(work)
 
-    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
-        """What a running task's store holds of a key; None if the task does not run here."""
-        self._inbox.put(lambda: found.set_result(self._peek(task, store, key)))
+    def runs(self, task: TaskId) -> bool:
+        """Return whether the task runs here now. From any thread."""
+        return task in self._running
 
-    def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
-        stores = self._stores.get(task)
-        if task not in self._running or stores is None:
-            return None
-        try:
-            return (stores.get(store, key),)
-        except StateError as error:
-            self.broken(task, error)
-            return None
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        """What a running task's store holds of a key; None if the task does not run here."""
+        self._inbox.put(lambda: self._peek(task, store, key, answer))
+
+    def _peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        stores, reading = self._stores.get(task), None
+        if task in self._running and stores is not None:
+            try:
+                reading = Reading(stores.get(store, key), _NO_POSITIONS)
+            except StateError as error:
+                self.broken(task, error)
+        answer.set_result(reading)
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._handle(member.Adopt(generation, adopted)))

@@ -27,7 +27,7 @@ from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, KeyNotLocal
+from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import (
     ClosedEvent,
     EventListener,
@@ -56,6 +56,7 @@ from kstreams_assign.topology.internal import (
     resolve_patterns,
     subscription_pattern,
 )
+from kstreams_assign.worker.answering import QueryAnswers
 from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
@@ -67,15 +68,18 @@ from kstreams_assign.worker.first_look import (
     refuse_changelogs_of_other_kinds,
     refuse_missing_sinks,
 )
+from kstreams_assign.worker.fresh_ends import FreshEnds
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.lookup import Location, Lookup, Topology
+from kstreams_assign.worker.lookup import Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.pace import LongRestores, paces
 from kstreams_assign.worker.parts import Parts
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
+from kstreams_assign.worker.querying import Queries
+from kstreams_assign.worker.reading import KeyReads
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.share import apply_share
 from kstreams_assign.worker.start_positions import StartPositions
@@ -103,7 +107,7 @@ class _Local:
     mutex: ReportMutex
 
 
-class Runtime:
+class Runtime(KeyReads):
     """Be one member of the application's group, with its tasks, standbys and warm-ups; ``labour`` processes records.
 
     ``run`` blocks until ``close`` or an error; a ``Runtime`` runs once. The constructor checks the settings and locks
@@ -126,7 +130,6 @@ class Runtime:
         self._ending = EndRequest()
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._lookup: Lookup | None = None
 
     @property
     def process_id(self) -> UUID:
@@ -155,21 +158,26 @@ class Runtime:
         self._report_the_directory()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
+        queries: Queries | None = None
         try:
+            queries = Queries(self._config)
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
             admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
+                queries.config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
-            self._lookup = running.lookup
+            queries.start(running.answers.answer, self.log)
+            self._reads_begin(running.lookup, queries)
             running.run(self._requests, lambda: self._operation)
         finally:
-            self._lookup = None
+            self._reads_end()
+            if queries is not None:
+                queries.close()
             if http is not None:
                 http.stop()
 
@@ -210,27 +218,6 @@ class Runtime:
         """
         self._config.refuse_unless_apache("shut_application_down")
         self._requests.put(Membership.shut_application_down)
-
-    def locate(self, store: str, key: bytes) -> Location:
-        """Return the processes that have a key: endpoints as ``application_server`` in the last assignment.
-
-        Call it from any thread (Kafka: ``KafkaStreams.queryMetadataForKey``). Raises ``KeyNotLocal`` while the worker
-        is not running, ``ConfigError`` for a store that the topology does not declare, and ``BrokerError``.
-        """
-        return self._require_lookup().locate(store, key)
-
-    def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
-        """Return the newest committed value of a key that this process has, or None.
-
-        With ``allow_standby`` a standby or warm-up may answer, with a value that may be behind. Call it from any
-        thread. Raises ``KeyNotLocal``, which names the process that has the key, and what ``locate`` raises.
-        """
-        return self._require_lookup().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
-
-    def _require_lookup(self) -> Lookup:
-        if self._lookup is None:
-            raise KeyNotLocal("the worker is not running")
-        return self._lookup
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
         """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
@@ -334,6 +321,18 @@ class _Running:
         )
         self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
+        self._ends = FreshEnds(lambda asked: admin.end_offsets(asked, LOOKUP_TIMEOUT_S))
+        self.answers = QueryAnswers(
+            group_id,
+            shape,
+            self.lookup,
+            self._processor,
+            self._restoring,
+            self._ends,
+            lambda: self._membership.generation,
+            self._membership.lease_left_s,
+            ending.is_set,
+        )
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
@@ -407,6 +406,7 @@ class _Running:
             self._membership.leave(LEAVE_TIMEOUT_S, operation)
         except BrokerError as cause:
             self._log.emit(LeaveFailedEvent(reason=str(cause)))
+        self._ends.close()
         self._waiting.close()
         self._committed.close()
         self._metadata.close()
