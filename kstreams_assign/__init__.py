@@ -58,9 +58,11 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.sidecar.client import Columns as Columns
     from kstreams_assign.sidecar.client import InputRecord as InputRecord
     from kstreams_assign.sidecar.client import SidecarClient as SidecarClient
+    from kstreams_assign.tasks.punctuation import Punctuation as Punctuation
     from kstreams_assign.tasks.record import Headers as Headers
     from kstreams_assign.tasks.record import Record as Record
     from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
+    from kstreams_assign.tasks.timers import Timer as Timer
     from kstreams_assign.testing.driver import TopologyTestDriver as TopologyTestDriver
     from kstreams_assign.topology.flows import Repartition as Repartition
     from kstreams_assign.worker.group_member import Assignment as Assignment
@@ -71,9 +73,13 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.worker.group_member import Lost as Lost
     from kstreams_assign.worker.lookup import Location as Location
     from kstreams_assign.worker.stream_worker import Worker as Worker
+    from kstreams_assign.worker.task import FireTimers as FireTimers
+    from kstreams_assign.worker.task import Init as Init
     from kstreams_assign.worker.task import Process as Process
+    from kstreams_assign.worker.task import Punctuator as Punctuator
     from kstreams_assign.worker.task import Subtopology as Subtopology
     from kstreams_assign.worker.task import Task as Task
+    from kstreams_assign.worker.timing import Timers as Timers
     from kstreams_assign.worker.views import KeyValueStore as KeyValueStore
     from kstreams_assign.worker.views import TimestampedKeyValueStore as TimestampedKeyValueStore
 
@@ -118,8 +124,10 @@ _NAMES_BY_MODULE = {
     ),
     "events": ("Event", "EventListener"),
     "model": ("HostInfo", "RepartitionTopic", "Store", "SubtopologyShape", "TaskId", "TopicPartition"),
+    "tasks.punctuation": ("Punctuation",),
     "tasks.record": ("Headers", "Record"),
     "tasks.stamped": ("ValueAndTime",),
+    "tasks.timers": ("Timer",),
     "testing.driver": ("TopologyTestDriver",),
     "topology.flows": ("Repartition",),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
@@ -127,7 +135,8 @@ _NAMES_BY_MODULE = {
     "sidecar.aio": ("AsyncSidecarClient",),
     "sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
     "worker.stream_worker": ("Worker",),
-    "worker.task": ("Process", "Subtopology", "Task"),
+    "worker.task": ("FireTimers", "Init", "Process", "Punctuator", "Subtopology", "Task"),
+    "worker.timing": ("Timers",),
     "worker.views": ("KeyValueStore", "TimestampedKeyValueStore"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}

@@ -24,6 +24,7 @@ from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.timers import Timer, pending
 from kstreams_assign.testing.around import (
     DirectCalls,
     DirectRestore,
@@ -44,8 +45,9 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
-from kstreams_assign.worker.stream_worker import refuse_other_topologies
+from kstreams_assign.worker.stream_worker import refuse_other_topologies, timed_functions
 from kstreams_assign.worker.task import Subtopology
+from kstreams_assign.worker.timing import TimerEntries
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 _NEVER_MS = 1 << 60
@@ -106,6 +108,7 @@ class TopologyTestDriver:
             config,
             [sub.on_error for sub in topology],
             clocks.monotonic_ms,
+            [timed_functions(sub) for sub in topology],
             commits=auto_commit,
         )
         self._inputs = MemoryInputs(self._broker)
@@ -220,11 +223,21 @@ class TopologyTestDriver:
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
 
+    def timers(self, store: str = "timers", partition: int = 0) -> list[Timer]:
+        """Return the committed keyed timers that are set, in the order of their times.
+
+        ``store`` is the ``timers_store`` of the subtopology. Raises as ``store`` does.
+        """
+        task = self._topics.task_of(store, partition)
+        entries = TimerEntries(store, self._stores[task], WriteBuffer(), self._at_work, task)
+        return list(pending(entries))
+
     # --- time and commits ----------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Move the wall clock and the loop's clock on; stream time moves with the timestamps of records.
+        """Move the wall clock and the loop's clock on, and make the calls that are due by then.
 
+        A punctuator is called once, however many intervals pass. Stream time moves with the timestamps of records.
         Raises ``ConfigError`` for a time that goes back, and as ``pipe`` does.
         """
         self._refuse_after_end()
@@ -296,7 +309,7 @@ class TopologyTestDriver:
         """Turn the loop until nothing is left to do; the pause of a task that failed passes at once."""
         while True:
             self._turn()
-            if self._inputs.any_waits or self._loop.has_orders:
+            if self._inputs.any_waits or self._loop.has_orders or self._functions.wait_ms() == 0:
                 continue
             if all(state is TaskState.RUNNING for state in self._loop.states().values()):
                 return

@@ -81,19 +81,23 @@ class BadRecords:
         return Response(answer)
 
     def set_aside(
-        self, task: TaskId, record: Record, failure: Failure, response: Response, cause: object
+        self, task: TaskId, record: Record, failure: Failure, response: Response, cause: object, call: str = ""
     ) -> Sequence[Row]:
-        """Count a record that is set aside, and report its cause once; return its dead letter, if it gets one."""
+        """Count a record that is set aside, and report its cause once; return its dead letter, if it gets one.
+
+        ``call`` names a call that no record caused; ``record`` then stands for it.
+        """
         self._dropped.add(task, 1)
         if (task.subtopology, cause) not in self._causes and len(self._causes) < CAUSES_MAX:
             self._causes.add((task.subtopology, cause))
             self.emit(
                 RecordSetAsideEvent(
                     task=str(task),
-                    partition=f"{record.topic}-{record.partition}",
+                    partition="" if call else f"{record.topic}-{record.partition}",
                     offset=record.offset,
                     response=response.value,
                     reason=failure.exception.replace("\n", " "),
+                    call=call,
                 )
             )
         if response is not Response.DEAD_LETTER:

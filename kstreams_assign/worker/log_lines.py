@@ -265,6 +265,11 @@ def _session_ended(*, uncommitted: bool) -> str:
 
 
 def _function_failed(event: events.FunctionFailedEvent) -> str:
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) raised {event.reason}; nothing of it is committed, and this "
+            "worker ends."
+        )
     return (
         f"The function of task {event.task} raised {event.reason} at {event.partition} offset "
         f"{event.offset} (batch of {_count(event.records, 'record')}); nothing of the batch is committed, and "
@@ -274,6 +279,11 @@ def _function_failed(event: events.FunctionFailedEvent) -> str:
 
 def _record_set_aside(event: events.RecordSetAsideEvent) -> str:
     where = "is sent to the dead-letter topic" if event.response == "dead_letter" else "is skipped"
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) {where}: it raised {event.reason}. Further calls of this "
+            "cause are only counted."
+        )
     return (
         f"The record at {event.partition} offset {event.offset} {where}: task {event.task} raised {event.reason}. "
         "Further records of this cause are only counted."

@@ -236,6 +236,7 @@ class Processor:
 
     def _keep_house(self) -> None:
         self.turned_ms = self._clocks.monotonic_ms()
+        self._labour.call_due()
         self._turn_commits()
         self._purging.turn()
         self._labour.turn()
@@ -275,8 +276,10 @@ class Processor:
 
     @property
     def _patience_s(self) -> float:
-        """How long to wait for news; shorter while a commit is on its way."""
-        return BUSY_POLL_S if self._engine.commit_is_near else POLL_S
+        """How long to wait for news; shorter while a commit is on its way, and not past a time when a call is due."""
+        wait_ms = self._labour.wait_ms()
+        longest_s = BUSY_POLL_S if self._engine.commit_is_near else POLL_S
+        return longest_s if wait_ms is None else min(longest_s, wait_ms / 1000)
 
     def _process(self) -> None:
         if self._idle or self._ended:
@@ -333,6 +336,19 @@ class Processor:
 
     def emit(self, event: events.Event) -> None:
         self._log.emit(event)
+
+    def call(self, running: Running, work: Callable[[], None]) -> None:
+        """Run the user's code for a task that no record causes to run."""
+        task = running.task.id
+        if self._running.get(task) is not running:
+            return
+        try:
+            with self._commits.calling():
+                work()
+        except StateError as error:
+            self.broken(task, error)
+            return
+        self._send_ahead(running)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread."""
@@ -445,7 +461,10 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
+        workspace = TaskWorkspace(
+            task, flow.shape, flow.sinks, stores, at_work, times, flow.timers, self._clocks.wall_ms
+        )
+        running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
