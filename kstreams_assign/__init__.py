@@ -57,6 +57,8 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
     from kstreams_assign.sidecar.client import Columns as Columns
     from kstreams_assign.sidecar.client import InputRecord as InputRecord
+    from kstreams_assign.sidecar.client import InputTimer as InputTimer
+    from kstreams_assign.sidecar.client import Polled as Polled
     from kstreams_assign.sidecar.client import SidecarClient as SidecarClient
     from kstreams_assign.tasks.punctuation import Punctuation as Punctuation
     from kstreams_assign.tasks.record import Headers as Headers
@@ -133,7 +135,7 @@ _NAMES_BY_MODULE = {
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),
     "sidecar.aio": ("AsyncSidecarClient",),
-    "sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
+    "sidecar.client": ("Columns", "InputRecord", "InputTimer", "Polled", "SidecarClient"),
     "worker.stream_worker": ("Worker",),
     "worker.task": ("FireTimers", "Init", "Process", "Punctuator", "Subtopology", "Task"),
     "worker.timing": ("Timers",),

@@ -17,11 +17,14 @@ from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX
+from kstreams_assign.worker.timing import Timers
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
+TIMER_KEY_BYTES_MAX = 4_096  # a poll's timers have to fit into a frame
 WRITTEN_BYTES_MAX = 64 << 20
 
 Fields = Mapping[str, Any]
@@ -49,6 +52,9 @@ class Ops:
             "delete": self._delete,
             "range": self._range,
             "emit": self._emit,
+            "set_timers": self._set_timers,
+            "cancel_timers": self._cancel_timers,
+            "get_timers": self._get_timers,
         }
 
     def do(self, request: Request) -> Any:
@@ -115,6 +121,29 @@ class Ops:
         session_task.running.workspace.emit_many(emitted)
         return len(emitted)
 
+    def _set_timers(self, fields: Fields) -> int:
+        keys, times, name = fields["keys"], fields["at_ms"], fields["name"] or ""
+        if len(times) != len(keys):
+            raise refused("bad_request", f"at_ms: {len(times)} of them for {len(keys)} keys")
+        if (longest := max(map(len, keys), default=0)) > TIMER_KEY_BYTES_MAX:
+            raise refused("too_large", f"a timer's key of {longest} bytes: must be at most {TIMER_KEY_BYTES_MAX}")
+        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        self._weigh([2 * (len(key) + len(name) * 4 + VALUE_BYTES) for key in keys])
+        for key, at_ms in zip(keys, times, strict=True):
+            timers.set(key, at_ms, name)
+        return len(keys)
+
+    def _cancel_timers(self, fields: Fields) -> int:
+        keys, name = fields["keys"], fields["name"] or ""
+        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        self._weigh([2 * (len(key) + len(name) * 4) for key in keys])
+        return sum([timers.cancel(key, name) for key in keys])
+
+    def _get_timers(self, fields: Fields) -> list[int | None]:
+        name = fields["name"] or ""
+        timers = _timers(self._session_tasks.to_read(fields["task"]), name)
+        return [timers.get(key, name) for key in fields["keys"]]
+
     def _check_sinks(self, session_task: SessionTask, emitted: Iterable[Emitted]) -> None:
         for topic, partition in {(record.topic, record.partition) for record in emitted}:
             if topic not in session_task.running.workspace.sinks:
@@ -148,6 +177,18 @@ def _store(session_task: SessionTask, name: str) -> KeyValueStore:
         return session_task.running.task.store(name)
     except ConfigError as cause:
         raise refused("no_such_store", str(cause)) from cause
+
+
+def _timers(session_task: SessionTask, name: str) -> Timers:
+    if len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+        raise refused("bad_request", f"name = {name[:60]!r}: must be at most {NAME_BYTES_MAX} bytes in UTF-8")
+    try:
+        return session_task.running.task.timers
+    except ConfigError as cause:
+        text = (
+            f'subtopology {session_task.running.task.id.subtopology} has no timers; write timers = "wall" in its table'
+        )
+        raise refused("no_such_store", text) from cause
 
 
 def _paired(fields: Fields, whole: str) -> tuple[Sequence[Any], Sequence[Any]]:

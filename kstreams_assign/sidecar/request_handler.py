@@ -23,7 +23,16 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.framing import Message
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
-from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.poll import (
+    ANSWER_BYTES_MAX,
+    TIMERS_MAX,
+    Batch,
+    DueTimer,
+    as_columns,
+    as_records,
+    as_timers,
+    split,
+)
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
@@ -246,7 +255,8 @@ class RequestHandler(Labour):
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
-        self._session_tasks.seal(order.request.fields["offsets"])
+        offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]
+        self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
@@ -308,18 +318,36 @@ class RequestHandler(Labour):
     def _serve_polls(self) -> None:
         while self._polls:
             order = self._polls[0]
-            if self._backlog:
-                batches = self._fill(int(order.request.fields["max_records"]))
-                order.answer((as_columns if order.request.fields["columns"] else as_records)(batches))
+            timers = self._take_timers(int(order.request.fields["max_timers"]))
+            if self._backlog or timers:
+                self._answer_poll(order, self._fill(int(order.request.fields["max_records"])), timers)
             elif self._uncommitted >= self._limits.records_max:
                 text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
                 order.refuse(refused("uncommitted_limit", text))
             elif monotonic_ms() >= order.deadline_ms:
-                order.answer((as_columns if order.request.fields["columns"] else as_records)([]))
+                self._answer_poll(order, [], [])
             else:
                 return
             self._polls.popleft()
             self._session_tasks.poll_answered()
+
+    def _answer_poll(self, order: _Order, batches: Sequence[Batch], timers: Sequence[DueTimer]) -> None:
+        answer = (as_columns if order.request.fields["columns"] else as_records)(batches)
+        if order.request.fields["max_timers"]:
+            answer |= {"timers": as_timers(timers), "stream_times_ms": self._session_tasks.stream_times_ms()}
+        order.answer(answer)
+
+    def _take_timers(self, timers_max: int) -> list[DueTimer]:
+        """Timers that are due, of all tasks; they count as polled records do."""
+        due: list[DueTimer] = []
+        left = min(timers_max, TIMERS_MAX, self._limits.records_max - self._uncommitted)
+        for task in self._session_tasks.running() if left > 0 else ():
+            try:
+                due += [DueTimer(task, timer) for timer in self._session_tasks.take_timers(task, left - len(due))]
+            except StateError as error:
+                self._loop.broken(task, error)
+        self._uncommitted += len(due)
+        return due
 
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""

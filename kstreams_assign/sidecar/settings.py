@@ -17,7 +17,7 @@ from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
-from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
@@ -51,6 +51,16 @@ KEYS: Mapping[str, Key] = {
         "fail, skip, dead_letter",
         "What becomes of a record that the application rejects: it may reject none, the record is skipped, or it goes "
         "to `errors_dead_letter_queue_topic_name`. Default: fail.",
+    ),
+    "timers": Key(
+        "stream, wall",
+        "Clock of the keyed timers, if the application sets any: the newest timestamp of the task's records, or the "
+        "machine's time. Default: no timers.",
+    ),
+    "timers_store": Key(
+        "a non-empty string",
+        "Name of the store that keeps the timers; its changelog is `<application_id>-<timers_store>-changelog`. "
+        "Default: timers.",
     ),
 }
 STORE_KEYS: Mapping[str, Key] = {
@@ -165,7 +175,17 @@ def _flow(key: str, table: object) -> Flow:
         [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
         pattern,
         on_error,
+        _timers(key, table),
     )
+
+
+def _timers(key: str, table: Mapping[str, Any]) -> KeyedTimers | None:
+    clock = table.get("timers")
+    if clock is None:
+        if "timers_store" in table:
+            raise ConfigError(f'{key}.timers_store = {table["timers_store"]!r}: needs timers = "stream" or "wall"')
+        return None
+    return KeyedTimers.of(f"{key}.timers", clock, f"{key}.timers_store", table.get("timers_store", "timers"))
 
 
 def _list(key: str, table: Mapping[str, Any], name: str, keys: Iterable[str]) -> list[object]:
