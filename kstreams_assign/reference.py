@@ -262,6 +262,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
+    "Task.every": {"ConfigError": "The interval, the clock or the function is wrong."},
+    "Timers.set": {"ConfigError": "The time or the name is out of range."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
         "TopologyMismatch": "Numbers of partitions contradict each other.",
@@ -272,6 +274,7 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver.commit": _DRIVEN,
     "TopologyTestDriver.read": {"ConfigError": "The topology does not write to the topic."},
     "TopologyTestDriver.store": {"ConfigError": "The topology declares no such store, or has no such partition."},
+    "TopologyTestDriver.timers": {"ConfigError": "The topology declares no such store, or has no such partition."},
     "TopologyTestDriver.timestamped_store": {
         "ConfigError": "The topology declares no such timestamped store, or has no such partition."
     },

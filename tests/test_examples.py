@@ -172,6 +172,18 @@ def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
     assert sum(ends.values()) == len(wanted), "nothing else ended"
 
 
+def test_idle_carts_are_reminded_of_and_open_ones_are_counted(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"cart-changes": 2, "reminders": 2, "open-carts": 2}, WITHIN_S)
+    carts = [b"cart-%d" % number for number in range(20)]
+    produce(broker, "cart-changes", [*carts, b"emptied"], b"2 apples")
+    produce(broker, "cart-changes", [b"emptied"], None)
+    with running("timers.py", broker, "1500", folder=tmp_path) as process:
+        wanted = dict.fromkeys(carts, b"2 apples")
+        assert last_values(broker, "reminders", wanted) == wanted
+        assert last_values(broker, "open-carts", {b"0": b"0", b"1": b"0"}) == {b"0": b"0", b"1": b"0"}
+    assert process.returncode == 0
+
+
 def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"payments": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
     produce(broker, "payments", [b"ann"], b'{"amount": 5}')

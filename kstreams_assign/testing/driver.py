@@ -226,7 +226,7 @@ class TopologyTestDriver:
     def timers(self, store: str = "timers", partition: int = 0) -> list[Timer]:
         """Return the committed keyed timers that are set, in the order of their times.
 
-        ``store`` is the ``timers_store`` of the subtopology. Raises as ``store`` does.
+        ``store`` is the ``timers_store`` of the subtopology. Raises ``ConfigError`` as ``store`` does.
         """
         task = self._topics.task_of(store, partition)
         entries = TimerEntries(store, self._stores[task], WriteBuffer(), self._at_work, task)

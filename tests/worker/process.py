@@ -89,11 +89,11 @@ def _running(event: Mapping[str, Any]) -> int | None:
     return sum(task_status["state"] == "running" for task_status in event["tasks"].values())
 
 
-def main(text: str, function: Function = count, on_error: OnError = "fail") -> None:
-    """Work until a signal, or the end of standard input."""
+def main(text: str, function: Function = count, on_error: OnError = "fail", **more: Any) -> None:
+    """Work until a signal, or the end of standard input; ``more`` is of the ``Subtopology``."""
     config = Config.from_mapping(json.loads(text))
     topic = config.application_id
-    topology = [Subtopology(function, [topic], ["totals"], [f"{topic}-counts"], on_error=on_error)]
+    topology = [Subtopology(function, [topic], ["totals"], [f"{topic}-counts"], on_error=on_error, **more)]
     worker = Worker(config, topology, on_event=_tell)
     signal.signal(signal.SIGTERM, lambda *_: worker.close())
     threading.Thread(target=lambda: (sys.stdin.read(), worker.close()), daemon=True).start()
