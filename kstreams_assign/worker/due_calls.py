@@ -83,7 +83,7 @@ class DueCalls:
         self._running.pop(task, None)
 
     def due(self) -> list[Running]:
-        """Return the tasks that have something due."""
+        """Return the tasks that have something due; asked in every turn, and most tasks have nothing to wait for."""
         return [running for running in self._running.values() if running.timing.active and running.timing.is_due()]
 
     def wait_ms(self) -> int | None:

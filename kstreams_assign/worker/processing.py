@@ -340,7 +340,7 @@ class Processor:
     def call(self, running: Running, work: Callable[[], None]) -> None:
         """Run the user's code for a task that no record causes to run."""
         task = running.task.id
-        if self._running.get(task) is not running:
+        if self._running.get(task) is not running or self._ended or self._ended_by_error:
             return
         try:
             with self._commits.calling():
