@@ -172,6 +172,19 @@ def test_a_fired_timer_that_was_set_again_keeps_its_new_time() -> None:
     queue.set(Timer(b"k", 20))
     queue.done([due])
     assert list(pending(store)) == [Timer(b"k", 20)]
+    assert queue.get(b"k", "") == 20
+
+
+def test_fired_timers_are_deleted_last_and_replaced_ones_at_once() -> None:
+    store = Store()
+    queue = TimerQueue(store)
+    queue.set(Timer(b"k", 10))
+    queue.set(Timer(b"k", 20))
+    replaced = [(key, last) for key, value, last in store.log if value is None]
+    assert replaced == [(time_key(Timer(b"k", 10)), False)]
+    store.log = []
+    queue.done(queue.take(20, 5))
+    assert store.log == [(time_key(Timer(b"k", 20)), None, True), (index_key(b"k", ""), None, True)]
 
 
 @pytest.mark.parametrize("again_at", [10, 5])

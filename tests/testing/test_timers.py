@@ -248,6 +248,23 @@ def test_what_is_due_fires_before_further_records_are_processed() -> None:
     assert story == [b"a", b"b", b"timer a", b"c"]
 
 
+def test_what_is_due_fires_between_two_batches_of_one_poll() -> None:
+    story: list[int | str] = []
+
+    def process(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            story.append(record.timestamp_ms)
+            if record.timestamp_ms == 0:
+                task.timers.set(b"k", 5)
+
+    def tell(_task: Task, due: Sequence[Timer]) -> None:
+        story.extend("timer" for _ in due)
+
+    with driver_of(process, timers=tell) as driver:
+        driver.pipe_many("in", [(b"k", b"")] * 100, range(100))
+    assert story == [*range(16), "timer", *range(16, 100)]  # the first batch has 16 records
+
+
 def test_timers_are_kept_in_a_store_that_only_they_use() -> None:
     def process(task: Task, _records: Sequence[Record]) -> None:
         task.store("reminders")
@@ -330,6 +347,21 @@ def test_only_the_guilty_timer_is_set_aside(guarantee: str, on_error: str) -> No
             assert dict(letter.headers or ())["__streams.errors.exception"] == b"ValueError: poison"
     [event] = [event for event in events if isinstance(event, RecordSetAsideEvent)]
     assert (event.call, event.partition, event.response) == ("timers, 1 due", "", on_error)
+
+
+def test_a_timer_that_sets_itself_again_and_fails_is_set_aside_once() -> None:
+    calls: list[bytes] = []
+
+    def again(task: Task, due: Sequence[Timer]) -> None:
+        for timer in due:
+            calls.append(timer.key)
+            task.timers.set(timer.key, timer.at_ms)
+            if len(calls) < 5:
+                raise ValueError("no")
+
+    with driver_of(remind, timers=again, on_error="skip") as driver:
+        driver.pipe("in", b"k", b"3", 5)
+        assert (calls, driver.timers()) == ([b"k"], [])
 
 
 def test_a_timer_that_fails_ends_the_driver_with_its_task_named() -> None:

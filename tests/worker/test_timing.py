@@ -27,8 +27,8 @@ class Bench:
     def __init__(self, clock: KeyedTimers) -> None:
         self.now_ms = 100
         times = {FIRST: PartitionTime(write_offset_metadata(OffsetMetadata(40))), SECOND: PartitionTime()}
-        stores = MemoryStores(["totals", "timers"])
-        workspace = TaskWorkspace(TASK, SHAPE, {}, stores, AtWork(0), times, clock, lambda: self.now_ms)
+        self.stores = MemoryStores(["totals", "timers"])
+        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, clock, lambda: self.now_ms)
         self.running = Running(workspace, InputOffsets({SECOND: 9, FIRST: 5}), times)
         self.timing = self.running.timing
         self.timing.take(1)  # reads the store, which is empty
@@ -52,6 +52,21 @@ def test_work_without_new_offsets_commits_a_position_again_with_its_time(wall: B
     assert work.offsets == {FIRST: 5}
     assert work.metadata == {FIRST: write_offset_metadata(OffsetMetadata(40))}
     assert work.taken.writes == {"totals": {b"k": b"v"}}
+
+
+def test_a_fired_timer_is_deleted_last_in_the_commit(wall: Bench) -> None:
+    wall.running.task.timers.set(b"k", 50)
+    wall.running.seal({})
+    written = wall.running.take().taken.writes
+    wall.stores.write({"timers": written["timers"].items()}, {})
+    wall.running.workspace.landed()
+    wall.running.task.timers.set(b"other", 500)
+    wall.timing.timer_queue.done(wall.timing.take(9))
+    wall.running.seal({})
+    taken = wall.running.take().taken
+    gone = {key for key, value in taken.writes["timers"].items() if value is None}
+    assert taken.last == {"timers": gone}
+    assert len(gone) == 2
 
 
 def test_work_with_new_offsets_commits_these_alone(wall: Bench) -> None:
