@@ -242,7 +242,9 @@ class Subtopology:
     - ``sources_pattern``: regular expression for more topics to read.
     - ``on_error``: what becomes of a record for which the function raises.
     - ``init``: function that is called with each task before its first records.
-    - ``timers``: function that is called with the keyed timers that are due; ``timers_clock`` and ``timers_store``.
+    - ``timers``: function that is called with the keyed timers that are due.
+    - ``timers_clock``: clock of the keyed timers, ``stream`` or ``wall``.
+    - ``timers_store``: name of the store that keeps the keyed timers.
 
     A subtopology's number is its place in the list that ``Worker`` gets. It has a task for each partition of its
     largest source. Raises ``ConfigError`` for an argument that cannot be used.
