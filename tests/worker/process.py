@@ -62,6 +62,14 @@ class Process:
         self._popen.kill()
         self._end()
 
+    def stand_still(self) -> None:
+        """Stop it where it is, until ``go_on``: its session ends meanwhile, and it does not know."""
+        self._popen.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it run again."""
+        self._popen.send_signal(signal.SIGCONT)
+
     def close(self) -> int:
         """Ask it to end; return its exit status."""
         self._popen.terminate()

@@ -47,25 +47,27 @@ def test_no_timer_is_lost_while_workers_are_killed_and_tasks_move(broker: str, t
     def fired() -> Counter[bytes]:
         return Counter(key or b"" for key, _ in committed_outputs(app).elements())
 
+    def until_fired(share: float) -> None:
+        until(lambda: len(fired()) >= share * TIMERS)
+
     processes = {number: start(number) for number in (1, 2)}
     try:
         for process in processes.values():
             process.until_running(2)
         keys = remind_all(app, Random(guarantee))
-        for round_number, share in enumerate((0.1, 0.3, 0.5, 0.7)):
-            until(lambda share=share: len(fired()) >= share * TIMERS)  # type: ignore[misc]
-            number = 1 + round_number % 2
-            if round_number < 2:
-                processes[number].kill()
-                processes[number] = start(number)
-            elif round_number == 2:
-                assert processes[number].close() == 0  # its tasks are handed over
-                processes[number] = start(number)
-            else:
-                processes[3] = start(3)
-                processes[3].until_running(1)
-                processes[3].kill()
-                del processes[3]
+        until_fired(0.1)
+        processes[1].kill()
+        processes[1] = start(1)
+        until_fired(0.3)
+        processes[2].stand_still()
+        until_fired(0.6)  # without it: its tasks have moved, and it still believes that it has them
+        processes[2].go_on()
+        until_fired(0.7)
+        assert processes[1].close() == 0  # its tasks are handed over
+        processes[1] = start(1)
+        processes[3] = start(3)
+        processes[3].until(lambda events: any(event["event"] == "running" for event in events))
+        processes.pop(3).kill()
         until(lambda: fired().keys() >= keys)
     finally:
         statuses = [process.close() for process in processes.values()]
