@@ -16,7 +16,7 @@ from itertools import pairwise
 from logging import getLevelName
 from typing import Any, get_args, get_type_hints
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES
+from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES
 from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.events import EVENTS
@@ -42,6 +42,8 @@ _NOT_IN_KAFKA = frozenset(
     {
         *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
+        *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),
+        *("restore_buffer_max_bytes", "output_buffer_max_bytes"),
     }
 )
 _KAFKA_NAMES: Mapping[str, str] = {
@@ -59,7 +61,7 @@ _ALLOWED: Mapping[str, str] = {
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}

@@ -26,6 +26,7 @@ PURE_ROOMS = (
     "model.py",
     "errors.py",
     "allowed_values.py",
+    "memory.py",
     "client_settings",
     "topology",
     "wire",

@@ -14,6 +14,7 @@ from typing import Any
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.sidecar.messages import Request, refused
+from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
@@ -22,18 +23,22 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
-WRITTEN_BYTES_MAX = 64 << 20
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a session may ask for. ``partition_counts`` are of the topology's topics."""
+    """What a session may ask for. ``partition_counts`` are of the topology's topics.
+
+    ``written_bytes_max`` may be uncommitted; an answer to ``poll`` has about ``polled_bytes_max``.
+    """
 
     records_max: int
     record_bytes_max: int = 1_000_000
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+    written_bytes_max: int = 64 << 20
+    polled_bytes_max: int = POLLED_BYTES_MAX
 
 
 class Ops:
@@ -130,8 +135,9 @@ class Ops:
             text = f"a record of {max(sizes)} bytes; a topic takes {self._limits.record_bytes_max}"
             raise refused("too_large", text)
         weight = self._written_bytes + sum(sizes) + len(sizes) * VALUE_BYTES
-        if weight > WRITTEN_BYTES_MAX:
-            raise refused("uncommitted_limit", f"{weight} bytes would be uncommitted, of {WRITTEN_BYTES_MAX}: commit")
+        most = self._limits.written_bytes_max
+        if weight > most:
+            raise refused("uncommitted_limit", f"{weight} bytes would be uncommitted, of {most}: commit")
         self._written_bytes = weight
 
 

@@ -23,7 +23,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.framing import Message
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
-from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.poll import Batch, as_columns, as_records, split
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
@@ -324,7 +324,7 @@ class RequestHandler(Labour):
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""
         chosen: list[Batch] = []
-        records_left, bytes_left = records_max, ANSWER_BYTES_MAX
+        records_left, bytes_left = records_max, self._limits.polled_bytes_max
         while self._backlog and records_left > 0 and bytes_left > 0:
             fits, rest, size = split(self._backlog.popleft(), records_left, bytes_left)
             if size > bytes_left and chosen:

@@ -36,9 +36,6 @@ from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
-WAITING_BYTES_MAX = 64 << 20
-"""Of keys and values that wait for commits in this process, those of the commit on its way included."""
-
 REPORT_INTERVAL_MS = 10_000
 
 NOTHING = Taken({}, {}, ())
@@ -216,9 +213,9 @@ class Functions(Labour):
         self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
         self._poll_records_max = config.max_poll_records
         self._batches = [
-            BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
+            BatchSize(config.max_poll_records, config.batch_bytes_max, config.max_poll_interval_ms) for _ in functions
         ]
-        self._commit = CommitSize(config.buffered_records_max, WAITING_BYTES_MAX)
+        self._commit = CommitSize(config.buffered_records_max, config.memory.output_buffer_max_bytes)
         self._waiting, self._in_commit = Amount(), Amount()
         self._reported_ms: int | None = None
 

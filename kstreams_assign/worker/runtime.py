@@ -23,8 +23,9 @@ from kstreams_assign.adapters.confluent import (
     RecordDeletions,
     SourceLimits,
 )
+from kstreams_assign.adapters.container_memory import container_memory_bytes
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.adapters.rocksdb import RocksMemory, RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, KeyNotLocal
@@ -77,7 +78,7 @@ from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.share import apply_share
+from kstreams_assign.worker.share import apply_share, scarce_memory
 from kstreams_assign.worker.start_positions import StartPositions
 from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
@@ -152,7 +153,7 @@ class Runtime:
             self.log.emit(ClosedEvent(error=error))
 
     def _run(self) -> None:
-        self._report_the_directory()
+        self._report_warnings()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
@@ -173,9 +174,10 @@ class Runtime:
             if http is not None:
                 http.stop()
 
-    def _report_the_directory(self) -> None:
-        if warnings := self._local.directory.warnings:
-            self.log.emit(WarningsEvent(warnings=tuple(warnings)))
+    def _report_warnings(self) -> None:
+        warnings = (*self._local.directory.warnings, *scarce_memory(self._config, container_memory_bytes()))
+        if warnings:
+            self.log.emit(WarningsEvent(warnings=warnings))
         if self._wiped:
             self.log.emit(StateWipedEvent(tasks=tuple(map(str, self._wiped))))
 
@@ -257,6 +259,7 @@ class _Running:
         self._config = config
         self._shape = shape
         self._local = local
+        self._rocks_memory = RocksMemory.within(config.memory)
         self._log = log
         self._ending = ending
         self._stopped = threading.Event()
@@ -277,6 +280,7 @@ class _Running:
             limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
+            buffer_bytes=config.memory.restore_buffer_max_bytes,
         )
         self._metadata = CommittedMetadata(
             servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S, stable=config.exactly_once
@@ -286,7 +290,8 @@ class _Running:
             fetching,
             group_id=group_id,
             read_committed=config.exactly_once,
-            max_bytes=config.max_poll_bytes,
+            max_bytes=config.batch_bytes_max,
+            buffer_bytes=config.memory.input_buffer_max_bytes,
         )
         self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(
@@ -441,7 +446,8 @@ class _Running:
     def _open_stores(self, task: TaskId) -> RocksTaskStores:
         sub = self._shape.subtopologies[task.subtopology]
         names = [store.name for store in sub.stores]
-        return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
+        path, memory = self._local.directory.task_path(task), self._rocks_memory
+        return open_task_stores(path, names, timestamped=sub.timestamped, memory=memory)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
         """Return committed offsets; for partitions without one, where input begins."""
