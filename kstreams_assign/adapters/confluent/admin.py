@@ -30,6 +30,7 @@ Ask = Callable[[float], Mapping[K, Future[Any]]]
 _NONE: frozenset[int] = frozenset()
 _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_REFUSED = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
 
 _POLL_S = 0.02
 _GRACE_S = 1.0
@@ -178,6 +179,19 @@ class ClusterAdmin:
             self._create(missing, configs or {}, replication_factor, deadline)
             # Another member may have been quicker, with another count.
             refuse_wrong_counts(topics, self.partition_counts(topics, _left_s(deadline)))
+
+    def refused_settings(self, settings: Mapping[str, Mapping[str, str]], timeout_s: float) -> dict[str, str]:
+        """Return why the brokers would not create these topics with their settings; creates nothing.
+
+        Topics that exist, and those that would be created, are left out. Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        new = [NewTopic(name, 1, config=dict(config)) for name, config in settings.items()]
+        self._contact.make(time.monotonic() + timeout_s)
+        _, failed = _gather(self._admin.create_topics(new, request_timeout=timeout_s, validate_only=True), timeout_s)
+        for name, error in failed.items():
+            if error.code() not in _EXISTS | _REFUSED:
+                raise fault(error, f"check the settings of topic {name}")
+        return {name: error.str() for name, error in failed.items() if error.code() in _REFUSED}
 
     def _create(
         self,
