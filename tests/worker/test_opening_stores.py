@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, read_offsets
 from kstreams_assign.errors import StoreDamaged
@@ -17,9 +19,12 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
+from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.runtime import Runtime
 from tests.restore.logs import LogReader
 
 TASK = TaskId(0, 3)
@@ -142,3 +147,23 @@ def test_the_changelogs_whose_offsets_outlast_a_task_are_those_of_stores_on_disk
     assert [set(shape.kept_changelogs("app", TASK)) for shape in shapes] == [{KEPT, QUICK}, {KEPT}, set()]
     unlogged = shape_of(Store("kept", logged=False), Store("quick", logged=False, in_memory=True))
     assert unlogged.kept_changelogs("app", TASK) == set()
+
+
+@pytest.mark.parametrize(
+    ("stores", "at_start"),
+    [(ON_DISK, {TASK: 12}), (MIXED, {TASK: 5}), (IN_MEMORY, {})],
+)
+def test_a_process_that_starts_reports_what_is_on_disk_of_stores_that_are_still_there(
+    tmp_path: Path, stores: TopologyShape, at_start: dict[TaskId, int]
+) -> None:
+    """Its folders are from a time when both stores were on disk."""
+    with closing(StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)) as directory:
+        directory.lock_task(TASK)
+        with closing(opened(directory, ON_DISK)) as old:
+            fill(old)
+    config = Config(application_id="app", bootstrap_servers="localhost:1", state_dir=str(tmp_path))
+    flows = [Flow.of(["in"], stores.subtopologies[0].stores)]
+    runtime = Runtime(config, flows, Functions([], config, []), None)
+    assert runtime._local.sums.report(owned_only=False) == at_start
+    runtime.close()
+    runtime.run()
