@@ -97,7 +97,9 @@ def test_a_count_includes_what_waits_for_the_commit_and_is_never_negative(
         assert plain.approximate_count() == 0
         plain.put_many([(b"%d" % n, b"v") for n in range(10)])
         assert plain.approximate_count() == 10
-        stores.write({name: entries.items() for name, entries in workspace.take().writes.items()}, {})
+        writes = workspace.take().writes
+        assert plain.approximate_count() == 10, "a commit has them on their way"
+        stores.write({name: entries.items() for name, entries in writes.items()}, {})
         workspace.landed()
         assert plain.approximate_count() == 10
         for n in range(4):
