@@ -65,6 +65,21 @@ def test_it_is_restored_after_a_kill_and_after_a_hand_over_to_another_process(ap
     assert (other.close(), returned.close()) == (0, 0)
 
 
+def test_a_damaged_database_beside_it_costs_a_restore_of_both_and_no_count(app: App, start: Start) -> None:
+    app.send(WORDS)
+    first = start(1)
+    first.until_running(PARTITIONS)
+    app.until_counted(read_committed=True)
+    assert first.close() == 0
+    (app.folder / "state-1" / app.name / "0_2" / "CURRENT").write_bytes(b"nothing of the kind")
+    again = start(1)
+    again.until_running(PARTITIONS)
+    assert [event["task"] for event in again.named("store_discarded")] == ["0_2"]
+    app.send(WORDS)
+    app.until_counted(read_committed=True)
+    assert again.close() == 0
+
+
 def test_a_standby_of_it_is_warm(app: App) -> None:
     """At least once, with all stores in memory: no process has a folder of a task."""
     stores = [Store("totals", in_memory=True)]
