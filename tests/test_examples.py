@@ -146,6 +146,23 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
         counted_after([b"to die to sleep"])
 
 
+def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"added-items": 2, "carts": 2}, WITHIN_S)
+    produce(broker, "added-items", [b"ann", b"ann", b"anna", b"bob"], b"tea")
+    produce(broker, "added-items", [b"ann", b"bob"], b"bread")
+    wanted = {b"ann": b"1 bread, 2 tea", b"anna": b"1 tea", b"bob": b"1 bread, 1 tea"}
+    with running("carts.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "carts", wanted) == wanted
+    assert process.returncode == 0
+    assert not list(tmp_path.rglob("0_*")), "nothing of a store is on disk"
+    produce(broker, "added-items", [b"ann"], b"jam")
+    wanted[b"ann"] = b"1 bread, 1 jam, 2 tea"
+    with running("carts.py", broker, folder=tmp_path):
+        assert last_values(broker, "carts", wanted) == wanted
+    changelog = "list-carts-items-changelog"
+    assert ClusterAdmin(broker).own_settings([changelog], WITHIN_S)[changelog]["segment.ms"] == "3600000"
+
+
 def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
     minute = 60_000

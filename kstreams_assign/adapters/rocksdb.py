@@ -67,6 +67,7 @@ _WRITE_BUFFER_BYTES, _WRITE_BUFFER_BYTES_MIN = 8 << 20, 1 << 20
 _UNFLUSHED_MAX = 4
 _LEVEL0_MAX = 32
 _FAILURES = "rocksdb.background-errors"
+_KEYS = "rocksdb.estimate-num-keys"
 _ROOM_TRY_S = 0.002
 """In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
@@ -200,6 +201,11 @@ class RocksTaskStores:
         self._ranges.add(entries)
         return entries
 
+    def approximate_count(self, store: str) -> int:
+        """Return RocksDB's estimate: a key that was written again counts twice until a compaction."""
+        with self._translation:
+            return max(0, self._read_side(store).property_int_value(_KEYS) or 0)
+
     def offsets(self) -> Mapping[TopicPartition, int]:
         return MappingProxyType(self._held.offsets)
 
@@ -258,6 +264,27 @@ class RocksTaskStores:
             for store, family in list(self._held.families.items()):
                 self._begin_family(store)
                 self._db.drop_column_family(family)
+            self._take_handles()
+
+    def drop(self, store: str, changelog: TopicPartition | None) -> None:
+        """Remove a store that is kept elsewhere now, with its changelog's offset and topic id, if it is here.
+
+        Otherwise it would be taken up again, years later, without the deletions that the changelog has lost meanwhile.
+        """
+        family = self._held.families.get(store)
+        if family is None:
+            return
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(family_key(store))
+        batch.delete(kind_key(store))
+        if changelog is not None:
+            batch.delete(offset_key(changelog))
+            batch.delete(identity_key(changelog.topic))
+        self._apply(batch)
+        self._drop_handles()
+        self._held.forget(store, changelog)
+        with self._translation:
+            self._db.drop_column_family(family)
             self._take_handles()
 
     def close(self) -> None:

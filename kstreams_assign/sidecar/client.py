@@ -151,6 +151,25 @@ class SidecarClient:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
         return Range(**self._call("range", **fields))
 
+    def prefix_scan(
+        self,
+        task: str,
+        store: str,
+        prefix: bytes,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Range:
+        """Entries whose keys begin with ``prefix``, those with ``start <= key < end`` of them, as ``range`` does."""
+        fields = {"prefix": prefix, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Range(**self._call("range", task=task, store=store, **fields))
+
+    def approximate_count(self, task: str, store: str) -> int:
+        """An estimate of the number of entries, never negative."""
+        return int(self._call("approximate_count", task=task, store=store))
+
     def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         """Send records with the next commit; Java's partitioner chooses by key."""
         return int(self._call("emit", task=task, topic=topic, keys=keys, values=values))

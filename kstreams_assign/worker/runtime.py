@@ -25,7 +25,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.adapters.container_memory import container_memory_bytes
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.rocksdb import RocksMemory, RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.adapters.rocksdb import RocksMemory, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, KeyNotLocal
@@ -48,7 +48,9 @@ from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.status.server import StatusServer
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
+from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
     add_repartition_counts,
@@ -67,11 +69,13 @@ from kstreams_assign.worker.first_look import (
     TopicLimits,
     refuse_changelogs_of_other_kinds,
     refuse_missing_sinks,
+    refuse_settings_of_new_changelogs,
 )
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.pace import LongRestores, paces
 from kstreams_assign.worker.parts import Parts
 from kstreams_assign.worker.predecessors import PredecessorCleanup
@@ -117,6 +121,7 @@ class Runtime:
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
@@ -162,6 +167,7 @@ class Runtime:
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
+            refuse_settings_of_new_changelogs(self._config, admin, self._shape, self.log)
             running = _Running(
                 self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
             )
@@ -238,7 +244,7 @@ class Runtime:
         """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
         if task.subtopology >= len(self._shape.subtopologies):
             return {}
-        changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
+        changelogs = self._shape.kept_changelogs(self._config.application_id, task)
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
 
 
@@ -443,11 +449,9 @@ class _Running:
         counts = self._admin.topics(LOOKUP_TIMEOUT_S)
         return resolve_patterns(self._shape, self._config.application_id, counts), counts
 
-    def _open_stores(self, task: TaskId) -> RocksTaskStores:
-        sub = self._shape.subtopologies[task.subtopology]
-        names = [store.name for store in sub.stores]
-        path, memory = self._local.directory.task_path(task), self._rocks_memory
-        return open_task_stores(path, names, timestamped=sub.timestamped, memory=memory)
+    def _open_stores(self, task: TaskId) -> TaskStores:
+        application = self._config.application_id
+        return open_stores(self._local.directory, self._shape, application, task, self._rocks_memory)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
         """Return committed offsets; for partitions without one, where input begins."""
