@@ -81,6 +81,7 @@ from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.share import apply_share
 from kstreams_assign.worker.start_positions import StartPositions
+from kstreams_assign.worker.state_requests import StateRequests
 from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
@@ -365,6 +366,7 @@ class _Running:
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
         self._processor.pauses.where = self._where
+        self._asked = StateRequests(local.directory.path, self._processor, wall_ms)
         self._paused_ends = PausedEnds(self._processor.pauses, admin, monotonic_ms)
         self._restoring.receiver = self._processor
         self.parts = Parts(
@@ -498,6 +500,7 @@ class _Running:
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
+        self._asked.start()
         self._committed.connect()
         self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
@@ -505,6 +508,7 @@ class _Running:
             self._report_status()
             self.parts.sizes.turn()
             self._paused_ends.turn()
+            self._asked.turn()
             if self._config.exactly_once:
                 paused = self._processor.paused
                 inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
