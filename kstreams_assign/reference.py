@@ -229,6 +229,12 @@ _DRIVEN: Mapping[str, str] = {
     "WorkerNotRunning": "The driver is closed, or an error has ended it.",
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
+_PAUSE = {
+    "TaskNotLocal": "The task is not active here, or leaves before the commit, or the worker is not running.",
+    "ConfigError": "The argument is no task and no subtopology of the topology.",
+    "BrokerUnavailable": "It is not committed in ``timeout_s``; the worker goes on trying.",
+}
+
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -260,6 +266,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "The topology declares no such store.",
         "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
     },
+    "Worker.pause": _PAUSE,
+    "Worker.resume": _PAUSE,
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},

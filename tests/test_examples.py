@@ -204,6 +204,26 @@ def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(
     assert subprocess.run([*command, "--resend"], check=True).returncode == 0
 
 
+def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"orders": 1, "invoices": 2}, WITHIN_S)
+    invoices = [TopicPartition("invoices", number) for number in range(2)]
+
+    def ends():
+        return sum(ClusterAdmin(broker).end_offsets(invoices, WITHIN_S).values())
+
+    with running("pausing.py", broker, folder=tmp_path) as process:
+        produce(broker, "orders", [b"ann", b"bob"], b"")
+        assert last_values(broker, "invoices", {b"ann": b"0-1", b"bob": b"0-2"}) == {b"ann": b"0-1", b"bob": b"0-2"}
+        process.send_signal(signal.SIGUSR2)
+        assert process.stdout.readline() == "paused: 0_0\n"
+        produce(broker, "orders", [b"ann"], b"")
+        before = ends()
+        process.send_signal(signal.SIGUSR2)
+        assert process.stdout.readline() == "resumed: 0_0\n"
+        assert last_values(broker, "invoices", {b"ann": b"0-3", b"bob": b"0-2"}) == {b"ann": b"0-3", b"bob": b"0-2"}
+    assert (before, ends()) == (2, 3)
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
     ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)

@@ -159,6 +159,16 @@ class AsyncSidecarClient:
     async def drain(self) -> None:
         await self._call("drain")
 
+    async def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("pause", task=task, subtopology=subtopology))
+
+    async def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("resume", task=task, subtopology=subtopology))
+
+    async def paused(self) -> Mapping[str, int]:
+        since_ms: Mapping[str, int] = await self._call("paused")
+        return since_ms
+
     async def close(self) -> None:
         """End the session in order. What is not committed is dropped."""
         try:

@@ -213,6 +213,23 @@ class SidecarClient:
         """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""
         self._call("drain")
 
+    def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """Pause one task, a subtopology, or with neither all tasks, of those that are active in the worker.
+
+        Return them once that is committed. Their input comes no more until ``resume``, also after a restart and on
+        another Python member; what was polled may still be committed.
+        """
+        return list(self._call("pause", task=task, subtopology=subtopology))
+
+    def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """End the pause of one task, a subtopology, or with neither all tasks; return them once that is committed."""
+        return list(self._call("resume", task=task, subtopology=subtopology))
+
+    def paused(self) -> Mapping[str, int]:
+        """The paused tasks of the worker, and since when, in milliseconds since 1970."""
+        since_ms: Mapping[str, int] = self._call("paused")
+        return since_ms
+
     def close(self) -> None:
         """End the session in order. What is not committed is dropped."""
         try:

@@ -73,17 +73,20 @@ from kstreams_assign.worker.first_look import (
 )
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.locating import endpoint_of
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.pace import LongRestores, paces
 from kstreams_assign.worker.parts import Parts
+from kstreams_assign.worker.pauses import PausedEnds, change_pauses
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.share import apply_share, scarce_memory
 from kstreams_assign.worker.start_positions import StartPositions
+from kstreams_assign.worker.state_requests import StateRequests
 from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
@@ -133,6 +136,7 @@ class Runtime:
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
+        self._processor: Processor | None = None
 
     @property
     def process_id(self) -> UUID:
@@ -173,10 +177,10 @@ class Runtime:
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
-            self._lookup = running.lookup
+            self._lookup, self._processor = running.lookup, running.processor
             running.run(self._requests, lambda: self._operation)
         finally:
-            self._lookup = None
+            self._lookup = self._processor = None
             if http is not None:
                 http.stop()
 
@@ -208,6 +212,29 @@ class Runtime:
         from any thread; it does not wait.
         """
         self._requests.put(Membership.drain)
+
+    def pause(self, which: TaskId | str | int | None = None, *, timeout_s: float = 30.0) -> tuple[TaskId, ...]:
+        """Pause active tasks of this process until ``resume``; return them once that is committed.
+
+        ``which``: a task such as ``0_1``, the number of a subtopology (its tasks that are active here), or None for all
+        (Java: ``KafkaStreams.pause``). A paused task stays assigned, its input is not read, and it stays paused when
+        the process ends or the task moves to another member of this package; a Java member processes it. Call it from
+        any thread; inside a function of the topology it does not wait, and returns nothing. Raises ``TaskNotLocal``,
+        which names the process where the task runs, ``ConfigError`` for another argument, and ``BrokerUnavailable``
+        where the commit takes longer than ``timeout_s``.
+        """
+        return change_pauses(self._processor, which, paused=True, timeout_s=timeout_s)
+
+    def resume(self, which: TaskId | str | int | None = None, *, timeout_s: float = 30.0) -> tuple[TaskId, ...]:
+        """End the pause of tasks, wherever it began; return them once that is committed. Otherwise as ``pause``."""
+        return change_pauses(self._processor, which, paused=False, timeout_s=timeout_s)
+
+    def paused(self) -> Mapping[TaskId, int]:
+        """Return the paused tasks of this process: task -> since when, in milliseconds since 1970.
+
+        Call it from any thread.
+        """
+        return {} if self._processor is None else self._processor.paused
 
     def shut_application_down(self) -> None:
         """Ask every member of the group to commit, close its tasks and end (Kafka: ``SHUTDOWN_APPLICATION``).
@@ -349,6 +376,9 @@ class _Running:
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
+        self._processor.pauses.where = self._where
+        self._asked = StateRequests(local.directory.path, self._processor, wall_ms)
+        self._paused_ends = PausedEnds(self._processor.pauses, admin, monotonic_ms)
         self._restoring.receiver = self._processor
         self.parts = Parts(
             config,
@@ -430,6 +460,14 @@ class _Running:
         deletions = RecordDeletions(config.bootstrap_servers, config.client)
         return Purging(topics, config.repartition_purge_interval_ms, deletions, monotonic_ms, log)
 
+    @property
+    def processor(self) -> Processor:
+        """The processing loop."""
+        return self._processor
+
+    def _where(self, task: TaskId) -> str | None:
+        return endpoint_of(self._shape.subtopologies[task.subtopology], task, self._membership.hosts[0])
+
     def _rejoin(self, reason: str) -> None:
         self._membership.rejoin(reason)
 
@@ -472,14 +510,18 @@ class _Running:
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
+        self._asked.start()
         self._committed.connect()
         self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._report_status()
             self.parts.sizes.turn()
+            self._paused_ends.turn()
+            self._asked.turn()
             if self._config.exactly_once:
-                inputs = self._processor.inputs_done
+                paused = self._processor.paused
+                inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
             while not requests.empty():
                 requests.get()(self._membership)
