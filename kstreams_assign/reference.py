@@ -209,9 +209,12 @@ _RUN: Mapping[str, str] = {
     "MalformedUserData": "The leader's assignment cannot be read.",
     "InstanceFenced": "Another process joined with the same ``group_instance_id``.",
     "RecordRefused": "The brokers refuse an output for good.",
+    "SerializationError": "A function lets it through, and ``on_error`` of its subtopology is ``fail``.",
+    "RegistryError": "The schema registry refuses a request of a function, or does not answer.",
 }
+_NOT_JOINED = {"RecordRefused", "BrokerUnavailable", "SerializationError", "RegistryError"}
 _JOINED: Mapping[str, str] = {
-    **{name: when for name, when in _RUN.items() if name not in {"RecordRefused", "BrokerUnavailable"}},
+    **{name: when for name, when in _RUN.items() if name not in _NOT_JOINED},
     "ConfigError": "The brokers refuse the settings of ``client``, or other programs use the group.",
 }
 _NO_CODE = {"ConfigError": "``user_data`` is ``kip441``, which cannot express the request."}
@@ -235,6 +238,15 @@ _PAUSE = {
     "BrokerUnavailable": "It is not committed in ``timeout_s``; the worker goes on trying.",
 }
 
+_REGISTRY = {"RegistryError": "The schema registry refuses a request, or does not answer."}
+_UNREADABLE: Mapping[str, str] = {
+    "SerializationError": "The serde cannot read the bytes of a key or value.",
+    **_REGISTRY,
+}
+_CODED: Mapping[str, str] = {
+    "SerializationError": "The serde cannot write a key or value, or cannot read what the store has.",
+    **_REGISTRY,
+}
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -268,8 +280,9 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     },
     "Worker.pause": _PAUSE,
     "Worker.resume": _PAUSE,
-    "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
+    "Task.store": {"ConfigError": "The subtopology declares no such store, or a type has no serde."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
+    "Task.sink": {"ConfigError": "The topic is not among the sinks of the subtopology, or a type has no serde."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
     "TopologyTestDriver": {
@@ -281,9 +294,24 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver.advance": _DRIVEN,
     "TopologyTestDriver.commit": _DRIVEN,
     "TopologyTestDriver.read": {"ConfigError": "The topology does not write to the topic."},
-    "TopologyTestDriver.store": {"ConfigError": "The topology declares no such store, or has no such partition."},
+    "TopologyTestDriver.input_topic": {"ConfigError": "No subtopology reads the topic, or a type has no serde."},
+    "TopologyTestDriver.output_topic": {"ConfigError": "The topology does not write to it, or a type has no serde."},
+    "TopologyTestDriver.store": {
+        "ConfigError": "The topology declares no such store, has no such partition, or a type has no serde."
+    },
     "TopologyTestDriver.timestamped_store": {
         "ConfigError": "The topology declares no such timestamped store, or has no such partition."
+    },
+    "Batch": _UNREADABLE,
+    "TypedKeyValueStore": _CODED,
+    "TypedTimestampedKeyValueStore": _CODED,
+    "Sink": {**_CODED, "ConfigError": "A timestamp or a partition is negative."},
+    "InputTopic": {**_DRIVEN, "SerializationError": "The serde cannot write the key or value."},
+    "OutputTopic": _UNREADABLE,
+    "Serdes.dataclass": {"ConfigError": "The class is no dataclass, or has a field that JSON cannot hold."},
+    "registry_serde": {
+        "ConfigError": "An argument is neither a serializer nor None.",
+        "ExtraMissing": "The extra ``registry`` is not installed.",
     },
     "GroupMember": {
         "ConfigError": (
@@ -311,7 +339,6 @@ NOT_RAISED: Mapping[str, str] = {
     "DeliveryFailed": "The worker goes back to the last commit, unless the error is a ``RecordRefused``.",
     "TransactionAborted": "The worker goes back to the last commit.",
     "TaskMigrated": "The worker drops the work; the task's next owner repeats it.",
-    "ExtraMissing": "Only commands and ``LocalBroker`` raise it.",
     "LocalBrokerError": "Only ``kstreams_assign.local`` and its commands raise it.",
     "GroupNotFound": "Only commands raise it.",
     "TopicNotFound": "Only commands raise it.",

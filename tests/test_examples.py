@@ -224,6 +224,21 @@ def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
     assert (before, ends()) == (2, 3)
 
 
+def test_typed_totals_adds_orders_and_sets_aside_what_is_no_order(broker, tmp_path):
+    topics = {"typed-orders": 2, "order-totals": 2, "typed-totals-dead-letters": 1}
+    ClusterAdmin(broker).create_topics(topics, WITHIN_S)
+    produce(broker, "typed-orders", [b"ann"], b'{"amount": 5, "note": "new"}')
+    produce(broker, "typed-orders", [b"bob", b"ann"], b'{"amount": "five"}')
+    produce(broker, "typed-orders", [b"\xff"], b'{"amount": 1}')
+    produce(broker, "typed-orders", [b"ann", b"bob", None], b'{"amount": 2}')
+    with running("typed_totals.py", broker, folder=tmp_path) as process:
+        wanted = {b"ann": struct.pack(">q", 7), b"bob": struct.pack(">q", 2)}
+        assert last_values(broker, "order-totals", wanted) == wanted
+    assert process.returncode == 0
+    letters = ClusterAdmin(broker).end_offsets([TopicPartition("typed-totals-dead-letters", 0)], WITHIN_S)
+    assert sum(letters.values()) == 3
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
     ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)

@@ -57,10 +57,12 @@ def test_every_error_comes_out_of_a_call_or_is_said_to_come_out_of_none():
 
 
 def public_calls() -> dict[str, str]:
-    """Return every public class that is no error, and its public methods, with their docstrings."""
+    """Return every public function, class that is no error, and public method, with their docstrings."""
     docstrings = {}
     for name in kstreams_assign.__all__:
         kind = getattr(kstreams_assign, name)
+        if inspect.isfunction(kind):
+            docstrings[name] = inspect.getdoc(kind) or ""
         if not inspect.isclass(kind) or issubclass(kind, Exception):
             continue
         docstrings[name] = inspect.getdoc(kind) or ""

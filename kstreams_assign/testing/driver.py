@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import fields
 from inspect import signature
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.client_settings import unknown_key
@@ -20,6 +20,8 @@ from kstreams_assign.errors import ConfigError, WorkerNotRunning
 from kstreams_assign.events import EventListener
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId
+from kstreams_assign.serdes.named import serde_of
+from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.lifecycle import TaskState
@@ -38,6 +40,7 @@ from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.testing.clients import MemoryInputs, MemoryProducer, MemoryTransactions
 from kstreams_assign.testing.given import check_key_or_value, checked_headers, whole_number
 from kstreams_assign.testing.topics import Topics
+from kstreams_assign.testing.typed import InputTopic, OutputTopic
 from kstreams_assign.topology.flows import bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
@@ -48,8 +51,11 @@ from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.stream_worker import refuse_other_topologies
 from kstreams_assign.worker.task import Subtopology
+from kstreams_assign.worker.typed import TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
+K = TypeVar("K")
+V = TypeVar("V")
 _NEVER_MS = 1 << 60
 _NEEDED: Mapping[str, Any] = {"application_id": "test", "bootstrap_servers": "localhost:9092"}
 
@@ -191,30 +197,86 @@ class TopologyTestDriver:
         """
         return self._broker.read_written(self._topics.written(topic))
 
+    def input_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> InputTopic[K, V]:
+        """Return a source topic that takes Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that no subtopology reads, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return InputTopic(self.pipe, topic, *serdes, self._topics.source(topic), self._at_work)
+
+    def output_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> OutputTopic[K, V]:
+        """Return a topic whose records are read as Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that the topology does not write to, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return OutputTopic(self.read, topic, *serdes, self._topics.written(topic))
+
     def written_topics(self) -> list[str]:
         """Return the topics that the topology has written to so far (Java: ``producedTopicNames``)."""
         return self._broker.written_topics()
 
     # --- stores --------------------------------------------------------------------------
 
-    def store(self, name: str, partition: int = 0) -> KeyValueStore:
+    @overload
+    def store(self, name: str, partition: int = 0) -> KeyValueStore: ...
+    @overload
+    def store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedKeyValueStore[K, V]: ...
+    def store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> KeyValueStore | TypedKeyValueStore[K, V]:
         """Return the committed state of a store, to read it and to put entries into it.
 
-        What you put is there for the next record, without a record in the changelog. Raises ``ConfigError`` for a store
-        that the topology does not declare, and for a partition that it does not have.
+        What you put is there for the next record, without a record in the changelog. ``key`` and ``value`` are as in
+        ``Task.store``. Raises ``ConfigError`` for a store that the topology does not declare, and for a partition that
+        it does not have.
         """
+        if key is not None or value is not None:
+            return self._typed(name, partition, key, value)
         task = self._topics.task_of(name, partition)
         view = self._views.get((task, name))
         if view is None:
             view = self._views[task, name] = self._open(task, name)
         return view
 
-    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore:
+    @overload
+    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore: ...
+    @overload
+    def timestamped_store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedTimestampedKeyValueStore[K, V]: ...
+    def timestamped_store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> TimestampedKeyValueStore | TypedTimestampedKeyValueStore[K, V]:
         """Return what ``store`` returns, for a store with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name, partition)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
-        return view
+        if key is None and value is None:
+            return view
+        typed = self._typed(name, partition, key, value)
+        assert isinstance(typed, TypedTimestampedKeyValueStore), "as its view is"
+        return typed
+
+    def _typed(
+        self, name: str, partition: int, key: type[K] | Serde[K] | None, value: type[V] | Serde[V] | None
+    ) -> TypedKeyValueStore[K, V]:
+        serdes = serde_of("key", key), serde_of("value", value)
+        where = f"store {name!r} of partition {partition}"
+        return typed_view(self.store(name, partition), *serdes, self._topics.changelog(name), where, self._at_work)
 
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()

@@ -482,7 +482,9 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
+        application_id = self._config.application_id
+        workspace = TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times, application_id)
+        running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)

@@ -148,7 +148,8 @@ class Runtime:
 
         Raises what ended it: an error of the user's function, or ``ConfigError``, ``BrokerUnavailable``,
         ``BrokerError``, ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``, ``MalformedUserData``,
-        ``InstanceFenced`` or ``RecordRefused``. The reference of errors says when, and what to do.
+        ``InstanceFenced``, ``RecordRefused``, ``SerializationError`` or ``RegistryError``. The reference of errors says
+        when, and what to do.
         """
         error: str | None = None
         try:

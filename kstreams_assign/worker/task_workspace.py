@@ -13,13 +13,18 @@ from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
-from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.task import Task
 
 
 class TaskWorkspace:
-    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic."""
+    """Own a ``Task`` and the buffer behind it.
+
+    ``sinks``: the names that ``Task.emit`` takes, each with its topic. ``application_id`` is part of the names of
+    changelogs, which serdes may ask for.
+    """
 
     def __init__(
         self,
@@ -29,11 +34,12 @@ class TaskWorkspace:
         stores: TaskStores | None,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        application_id: str = "",
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times)
+        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, application_id)
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
