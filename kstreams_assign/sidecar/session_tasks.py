@@ -139,9 +139,9 @@ class SessionTasks:
         running.workspace.at_work.record = records[-1]
 
     def take_timers(self, task: TaskId, timers_max: int) -> list[Timer]:
-        """Take timers of a task that are due, for the session. Raises ``StateError``."""
+        """Take timers of a task that are due, for the session; none of a paused task. Raises ``StateError``."""
         session_task = self._tasks[task]
-        timers = session_task.running.timing.take(timers_max)
+        timers = [] if session_task.running.paused else session_task.running.timing.take(timers_max)
         if timers:
             session_task.timers += timers
             session_task.running.workspace.at_work.record = at_time(timers[-1].at_ms)
@@ -151,6 +151,11 @@ class SessionTasks:
         """Return the stream time of each task that has had a record."""
         times = {str(task): session_task.running.timing.stream_ms() for task, session_task in self._tasks.items()}
         return {task: time_ms for task, time_ms in times.items() if time_ms is not None}
+
+    def next_offsets(self, running: Running) -> dict[TopicPartition, int]:
+        """Return where the records begin that the session has not polled."""
+        session_task = self._tasks.get(running.task.id)
+        return {**running.offsets.done_to(), **(session_task.polled if session_task else {})}
 
     def poll_answered(self) -> None:
         """From now on the session knows which tasks returned."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
-from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused
+from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused, SerializationError
 from kstreams_assign.events import Event, EventListener, RecordSetAsideEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import Row
@@ -23,6 +23,8 @@ from kstreams_assign.worker.on_error import CHOICES, OnError, Response
 
 CAUSES_MAX = 1_000
 """Causes that are remembered, so that each is logged once; further causes are counted only."""
+
+_OF_A_RECORD = (RecordRefused, SerializationError)
 
 SETTING = "errors_dead_letter_queue_topic_name"
 
@@ -58,9 +60,9 @@ class BadRecords:
     def survives(self, task: TaskId, error: BaseException) -> bool:
         """Return whether an error of the user's function may be the fault of a record that can be set aside.
 
-        Errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
+        Other errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
         """
-        if isinstance(error, KStreamsAssignError | MemoryError) and not isinstance(error, RecordRefused):
+        if isinstance(error, KStreamsAssignError | MemoryError) and not isinstance(error, _OF_A_RECORD):
             return False
         return self.sets_aside(task)
 

@@ -7,7 +7,7 @@ something is due (``timing``), what ``on_error`` means for records (``bad_record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,12 +84,16 @@ class DueCalls:
 
     def due(self) -> list[Running]:
         """Return the tasks that have something due; asked in every turn, and most tasks have nothing to wait for."""
-        return [running for running in self._running.values() if running.timing.active and running.timing.is_due()]
+        return [running for running in self._waiting() if running.timing.is_due()]
 
     def wait_ms(self) -> int | None:
         """Return for how long nothing is due unless records arrive; None: for ever."""
-        waits = (running.timing.wait_ms() for running in self._running.values() if running.timing.active)
+        waits = (running.timing.wait_ms() for running in self._waiting())
         return min((wait_ms for wait_ms in waits if wait_ms is not None), default=None)
+
+    def _waiting(self) -> Iterator[Running]:
+        """Yield the tasks that may have something due; a paused task waits until it is resumed (KIP-834)."""
+        return (running for running in self._running.values() if running.timing.active and not running.paused)
 
     def make(self, running: Running, timers_max: int) -> Amount:
         """Make the calls that are due: of each punctuator, and of one batch of timers."""

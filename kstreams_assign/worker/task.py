@@ -1,7 +1,7 @@
 """The public side of a task: its stores and its outputs (``Task``), and the declaration of a ``Subtopology``.
 
-Keys and values are bytes; the user's code encodes and decodes them. What must not live here: what the worker does with
-a task's writes (``task_workspace``).
+Keys and values are bytes; with ``key`` and ``value`` serdes code them. What must not live here: what the worker does
+with a task's writes (``task_workspace``).
 """
 
 from __future__ import annotations
@@ -9,23 +9,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from kstreams_assign.client_settings import check_arguments, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
+from kstreams_assign.serdes.named import serde_of
+from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.punctuation import Punctuation
-from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
+from kstreams_assign.worker.typed import Sink, TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Task:
@@ -46,6 +52,7 @@ class Task:
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
         timing: Timing,
+        application_id: str = "",
     ) -> None:
         self.id = task_id
         self._timing = timing
@@ -55,20 +62,76 @@ class Task:
         self._shape = shape
         self._stores = stores
         self._buffer = buffer
+        self._application_id = application_id
         self._views: dict[str, KeyValueStore] = {}
+        self._typed: dict[tuple[object, ...], Any] = {}
 
-    def store(self, name: str) -> KeyValueStore:
-        """Return one of the subtopology's stores. Raises ``ConfigError`` for a name that it does not declare."""
+    @overload
+    def store(self, name: str) -> KeyValueStore: ...
+    @overload
+    def store(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> TypedKeyValueStore[K, V]: ...
+    def store(
+        self, name: str, *, key: type[K] | Serde[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> KeyValueStore | TypedKeyValueStore[K, V]:
+        """Return one of the subtopology's stores.
+
+        Without more it takes and returns bytes. ``key`` and ``value`` are serdes, or Python types that stand for some:
+        ``str`` (UTF-8), ``int`` (Java's Long), ``float`` (Java's Double), ``bytes``, ``bool``, ``UUID``, a dataclass
+        (JSON). Raises ``ConfigError`` for a name that the subtopology does not declare, and for other types.
+        """
+        if key is not None or value is not None:
+            return self._typed_store(name, key, value)
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._open(name)
         return view
 
-    def timestamped_store(self, name: str) -> TimestampedKeyValueStore:
-        """Return a store that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+    @overload
+    def timestamped_store(self, name: str) -> TimestampedKeyValueStore: ...
+    @overload
+    def timestamped_store(
+        self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedTimestampedKeyValueStore[K, V]: ...
+    def timestamped_store(
+        self, name: str, *, key: type[K] | Serde[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> TimestampedKeyValueStore | TypedTimestampedKeyValueStore[K, V]:
+        """Return what ``store`` returns, for a store with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
+        if key is None and value is None:
+            return view
+        typed = self._typed_store(name, key, value)
+        assert isinstance(typed, TypedTimestampedKeyValueStore), "as its view is"
+        return typed
+
+    def sink(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Sink[K, V]:
+        """Return one of the subtopology's sinks, to emit Python values to it.
+
+        ``key`` and ``value`` are as for ``store``. Raises ``ConfigError`` for a topic that is not among the sinks, and
+        for other types.
+        """
+        slot = ("sink", topic, key, value)
+        sink: Sink[K, V] | None = self._typed.get(slot)
+        if sink is None:
+            key_serde, value_serde = serde_of("key", key), serde_of("value", value)
+            where = f"task {self.id}, output {topic!r}"
+            sink = Sink(self.emit, topic, key_serde, value_serde, self._sink(topic), where, self._at_work)
+            self._typed[slot] = sink
+        return sink
+
+    def _typed_store(
+        self, name: str, key: type[K] | Serde[K] | None, value: type[V] | Serde[V] | None
+    ) -> TypedKeyValueStore[K, V]:
+        slot = ("store", name, key, value)
+        view: TypedKeyValueStore[K, V] | None = self._typed.get(slot)
+        if view is None:
+            key_serde, value_serde = serde_of("key", key), serde_of("value", value)
+            store = self.store(name)
+            changelog = next(each for each in self._shape.stores if each.name == name).changelog(self._application_id)
+            where = f"task {self.id}, store {name!r}"
+            view = typed_view(store, key_serde, value_serde, changelog, where, self._at_work)
+            self._typed[slot] = view
         return view
 
     def _open(self, name: str) -> KeyValueStore:
@@ -151,9 +214,7 @@ class Task:
         record = self._at_work.record
         to = self._sinks.get(topic)
         if to is None:
-            raise ConfigError(
-                f"topic {topic!r}: subtopology {self.id.subtopology} declares the sinks {sorted(self._sinks)}"
-            )
+            to = self._sink(topic)
         if type(key) not in BYTES_OR_NONE or type(value) not in BYTES_OR_NONE:
             self._place(topic).check("key", (key,), BYTES_OR_NONE)
             self._place(topic).check("value", (value,), BYTES_OR_NONE)
@@ -173,6 +234,14 @@ class Task:
         buffer.emitted.append((to, key, value, headers, partition, timestamp_ms))
         buffer.emitted_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
 
+    def _sink(self, topic: str) -> str:
+        """Return the full name of a sink. Raises ``ConfigError`` for another topic."""
+        if topic not in self._sinks:
+            raise ConfigError(
+                f"topic {topic!r}: subtopology {self.id.subtopology} declares the sinks {sorted(self._sinks)}"
+            )
+        return self._sinks[topic]
+
     def _place(self, topic: str) -> Place:
         return Place(self.id, f"output {topic!r}", self._at_work)
 
@@ -180,7 +249,7 @@ class Task:
 class Process(Protocol):
     """Type of the user's function: it takes a task and its next records, oldest first, at least one."""
 
-    def __call__(self, task: Task, records: Sequence[Record], /) -> None:
+    def __call__(self, task: Task, records: Batch, /) -> None:
         """Process the records with the task's stores and outputs. They are committed after the function returned."""
         ...
 

@@ -15,14 +15,19 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import KeyedTimers
-from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.timing import Timing
 
 
 class TaskWorkspace:
-    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic."""
+    """Own a ``Task`` and the buffer behind it.
+
+    ``sinks``: the names that ``Task.emit`` takes, each with its topic. ``application_id`` is part of the names of
+    changelogs, which serdes may ask for.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class TaskWorkspace:
         stores: TaskStores | None,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        application_id: str = "",
         timers: KeyedTimers | None = None,
         wall_ms: Callable[[], int] = wall_ms,
     ) -> None:
@@ -39,7 +45,7 @@ class TaskWorkspace:
         self.at_work = at_work
         self.sinks = sinks
         self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms)
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, self.timing)
+        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, self.timing, application_id)
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""

@@ -50,7 +50,7 @@ class Stand:
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         self.workspace = TaskWorkspace(
-            TASK, FLOW.shape, FLOW.sinks, self.stores, AtWork(0), times, FLOW.timers, lambda: self.now_ms
+            TASK, FLOW.shape, FLOW.sinks, self.stores, AtWork(0), times, "app", FLOW.timers, lambda: self.now_ms
         )
         self.running = Running(self.workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))

@@ -265,6 +265,20 @@ def test_what_is_due_fires_between_two_batches_of_one_poll() -> None:
     assert story == [*range(16), "timer", *range(16, 100)]  # the first batch has 16 records
 
 
+def test_nothing_fires_while_a_task_is_paused_and_all_that_is_due_when_it_is_resumed() -> None:
+    def setup(task: Task) -> None:
+        task.every(10, punctuate, clock="wall")
+
+    with driver_of(remind, init=setup, timers=fire, timers_clock="wall") as driver:
+        driver.pipe("in", b"k", b"%d" % (NOW_MS + 15))
+        driver.pause()
+        driver.advance(45)
+        assert outputs(driver) == []
+        driver.resume()
+        driver.advance(0)
+        assert outputs(driver) == [(b"at", b"%d" % (NOW_MS + 45)), (b"k", b"%d" % (NOW_MS + 15))]
+
+
 def test_timers_are_kept_in_a_store_that_only_they_use() -> None:
     def process(task: Task, _records: Sequence[Record]) -> None:
         task.store("reminders")

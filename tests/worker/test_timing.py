@@ -28,7 +28,7 @@ class Bench:
         self.now_ms = 100
         times = {FIRST: PartitionTime(write_offset_metadata(OffsetMetadata(40))), SECOND: PartitionTime()}
         self.stores = MemoryStores(["totals", "timers"])
-        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, clock, lambda: self.now_ms)
+        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, "app", clock, lambda: self.now_ms)
         self.running = Running(workspace, InputOffsets({SECOND: 9, FIRST: 5}), times)
         self.timing = self.running.timing
         self.timing.take(1)  # reads the store, which is empty
