@@ -67,7 +67,7 @@ class DueCalls:
         self._bad_records = bad_records
         self._now_ms = now_ms
         self._batches = [
-            BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
+            BatchSize(config.max_poll_records, config.batch_bytes_max, config.max_poll_interval_ms) for _ in functions
         ]
         self._running: dict[TaskId, Running] = {}
         self.emit: EventListener = _nothing
