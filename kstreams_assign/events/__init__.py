@@ -76,6 +76,7 @@ from kstreams_assign.events.tasks import (
     StoreFailedEvent,
     StoreWipedEvent,
     TaskFailedEvent,
+    TaskPausedEvent,
     TaskResumedEvent,
     TaskStatus,
     TaskStoppedEvent,
@@ -134,6 +135,7 @@ __all__ = [
     "StoreFailedEvent",
     "StoreWipedEvent",
     "TaskFailedEvent",
+    "TaskPausedEvent",
     "TaskResumedEvent",
     "TaskStatus",
     "TaskStoppedEvent",
@@ -168,6 +170,7 @@ Event = (
     | BatchLimitedEvent
     | TaskFailedEvent
     | TaskStoppedEvent
+    | TaskPausedEvent
     | TaskResumedEvent
     | StoreDiscardedEvent
     | StoreWipedEvent

@@ -16,8 +16,10 @@ from kstreams_assign.sidecar.client import (
     RECEIVE_BYTES,
     Columns,
     InputRecord,
+    Polled,
     Range,
     read_answer,
+    read_polled,
     rejection,
     tcp_address,
 )
@@ -85,6 +87,23 @@ class AsyncSidecarClient:
         answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
 
+    async def poll_with_timers(
+        self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000
+    ) -> Polled:
+        fields = {"max_records": max_records, "max_timers": max_timers, "timeout_ms": timeout_ms}
+        return read_polled(await self._call("poll", **fields))
+
+    async def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
+        fields = {"keys": list(timers), "at_ms": list(timers.values()), "name": name}
+        return int(await self._call("set_timers", task=task, **fields))
+
+    async def cancel_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> int:
+        return int(await self._call("cancel_timers", task=task, keys=keys, name=name))
+
+    async def get_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> Sequence[int | None]:
+        times: Sequence[int | None] = await self._call("get_timers", task=task, keys=keys, name=name)
+        return times
+
     async def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         values: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
         return values
@@ -118,6 +137,23 @@ class AsyncSidecarClient:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
         return Range(**await self._call("range", **fields))
 
+    async def prefix_scan(
+        self,
+        task: str,
+        store: str,
+        prefix: bytes,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Range:
+        fields = {"prefix": prefix, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Range(**await self._call("range", task=task, store=store, **fields))
+
+    async def approximate_count(self, task: str, store: str) -> int:
+        return int(await self._call("approximate_count", task=task, store=store))
+
     async def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         return int(await self._call("emit", task=task, topic=topic, keys=keys, values=values))
 
@@ -127,8 +163,8 @@ class AsyncSidecarClient:
     async def reject(self, record: InputRecord, error: BaseException | str, *, undo: bool = False) -> str:
         return str((await self._call("reject", **rejection(record, error, undo=undo)))["response"])
 
-    async def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
-        generation: int | None = await self._call("commit", offsets=offsets)
+    async def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
+        generation: int | None = await self._call("commit", offsets=offsets, timers=timers)
         return generation
 
     async def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
@@ -141,6 +177,16 @@ class AsyncSidecarClient:
 
     async def drain(self) -> None:
         await self._call("drain")
+
+    async def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("pause", task=task, subtopology=subtopology))
+
+    async def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("resume", task=task, subtopology=subtopology))
+
+    async def paused(self) -> Mapping[str, int]:
+        since_ms: Mapping[str, int] = await self._call("paused")
+        return since_ms
 
     async def close(self) -> None:
         """End the session in order. What is not committed is dropped."""

@@ -46,6 +46,29 @@ class Columns(NamedTuple):
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None
 
 
+class InputTimer(NamedTuple):
+    """A keyed timer that is due, as ``poll_with_timers`` brings it."""
+
+    task: str
+    key: bytes
+    at_ms: int
+    name: str
+
+
+class Polled(NamedTuple):
+    """What ``poll_with_timers`` brings; ``stream_times_ms`` is by task, without those that had no record yet."""
+
+    records: Sequence[InputRecord]
+    timers: Sequence[InputTimer]
+    stream_times_ms: Mapping[str, int]
+
+
+def read_polled(answer: Mapping[str, Any]) -> Polled:
+    """Return the answer to a poll for records and timers."""
+    records = [InputRecord(**record) for record in answer["records"]]
+    return Polled(records, [InputTimer(**timer) for timer in answer["timers"]], answer["stream_times_ms"])
+
+
 class Range(NamedTuple):
     """Entries of a range, and whether there are ``more``."""
 
@@ -111,6 +134,23 @@ class SidecarClient:
         answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
 
+    def poll_with_timers(self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000) -> Polled:
+        """The next records, and the keyed timers that are due. ``commit`` deletes the timers that were polled."""
+        return read_polled(self._call("poll", max_records=max_records, max_timers=max_timers, timeout_ms=timeout_ms))
+
+    def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
+        """Set the keys' timers of a name, each for a time in milliseconds since 1970, with the next commit."""
+        return int(self._call("set_timers", task=task, keys=list(timers), at_ms=list(timers.values()), name=name))
+
+    def cancel_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> int:
+        """Delete the keys' timers of a name with the next commit; return how many were set."""
+        return int(self._call("cancel_timers", task=task, keys=keys, name=name))
+
+    def get_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> Sequence[int | None]:
+        """For when the keys' timers of a name are set, in the order of the keys."""
+        times: Sequence[int | None] = self._call("get_timers", task=task, keys=keys, name=name)
+        return times
+
     def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """The newest values, in the order of the keys."""
         values: Sequence[bytes | None] = self._call("get", task=task, store=store, keys=keys)
@@ -151,6 +191,25 @@ class SidecarClient:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
         return Range(**self._call("range", **fields))
 
+    def prefix_scan(
+        self,
+        task: str,
+        store: str,
+        prefix: bytes,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Range:
+        """Entries whose keys begin with ``prefix``, those with ``start <= key < end`` of them, as ``range`` does."""
+        fields = {"prefix": prefix, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Range(**self._call("range", task=task, store=store, **fields))
+
+    def approximate_count(self, task: str, store: str) -> int:
+        """An estimate of the number of entries, never negative."""
+        return int(self._call("approximate_count", task=task, store=store))
+
     def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         """Send records with the next commit; Java's partitioner chooses by key."""
         return int(self._call("emit", task=task, topic=topic, keys=keys, values=values))
@@ -168,17 +227,18 @@ class SidecarClient:
         """
         return str(self._call("reject", **rejection(record, error, undo=undo))["response"])
 
-    def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
+    def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
         """Everything written and emitted, and the offsets of what was polled, or those given (``orders-3``: next).
 
+        ``timers``: whether the timers that were polled are done; by default they are where ``offsets`` is left out.
         The generation under which it was done. During a rebalance this waits for its end.
         """
-        generation: int | None = self.commit_later(offsets).result()
+        generation: int | None = self.commit_later(offsets, timers=timers).result()
         return generation
 
-    def commit_later(self, offsets: Mapping[str, int] | None = None) -> Pending:
+    def commit_later(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> Pending:
         """As ``commit``, without waiting: go on with the next records meanwhile, and ask for the result later."""
-        return self._send("commit", {"offsets": offsets})
+        return self._send("commit", {"offsets": offsets, "timers": timers})
 
     def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
         """``{active, standbys}``: endpoints of the processes that have the key."""
@@ -193,6 +253,23 @@ class SidecarClient:
     def drain(self) -> None:
         """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""
         self._call("drain")
+
+    def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """Pause one task, a subtopology, or with neither all tasks, of those that are active in the worker.
+
+        Return them once that is committed. Their input comes no more until ``resume``, also after a restart and on
+        another Python member; what was polled may still be committed.
+        """
+        return list(self._call("pause", task=task, subtopology=subtopology))
+
+    def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """End the pause of one task, a subtopology, or with neither all tasks; return them once that is committed."""
+        return list(self._call("resume", task=task, subtopology=subtopology))
+
+    def paused(self) -> Mapping[str, int]:
+        """The paused tasks of the worker, and since when, in milliseconds since 1970."""
+        since_ms: Mapping[str, int] = self._call("paused")
+        return since_ms
 
     def close(self) -> None:
         """End the session in order. What is not committed is dropped."""

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.errors import SidecarRefused, StateError
+from kstreams_assign.errors import SidecarRefused, StateError, TaskNotLocal
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
-from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
@@ -91,6 +92,9 @@ class RequestHandler(Labour):
             "reject": lambda order: order.answer(self._reject(order.request.fields)),
             "close": self._close,
             "drain": self._drain,
+            "pause": lambda order: self._change_pauses(order, paused=True),
+            "resume": lambda order: self._change_pauses(order, paused=False),
+            "paused": lambda order: order.answer({str(task): since for task, since in self._loop.paused.items()}),
             "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
             "lag": lambda order: order.answer(_known_lags(self._facts())),
@@ -158,6 +162,12 @@ class RequestHandler(Labour):
 
     def ends(self, task: TaskId) -> None:
         self._session_tasks.ends(task)
+        self.holds(task)
+
+    def next_offsets(self, running: Running) -> Mapping[TopicPartition, int]:
+        return self._session_tasks.next_offsets(running)
+
+    def holds(self, task: TaskId) -> None:
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
@@ -246,7 +256,8 @@ class RequestHandler(Labour):
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
-        self._session_tasks.seal(order.request.fields["offsets"])
+        offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]
+        self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
@@ -266,6 +277,15 @@ class RequestHandler(Labour):
         kind = failure.exception.partition(":")[0]
         session_task.reject(record, lambda: self.bad_records.set_aside(task, record, failure, response, kind))
         return {"response": response.value, "undone": fields["undo"]}
+
+    def _change_pauses(self, order: _Order, *, paused: bool) -> None:
+        """Answer once it is committed; requests after it may be answered before."""
+        task, subtopology = order.request.fields["task"], order.request.fields["subtopology"]
+        if task is not None and subtopology is not None:
+            raise refused("bad_request", "either task or subtopology, or neither for all tasks")
+        answer: Future[tuple[TaskId, ...]] = Future()
+        answer.add_done_callback(lambda done: _pass_on(done, order))
+        self._loop.pause(subtopology if task is None else task, answer, paused=paused)
 
     def _drain(self, order: _Order) -> None:
         self.drain()
@@ -308,23 +328,41 @@ class RequestHandler(Labour):
     def _serve_polls(self) -> None:
         while self._polls:
             order = self._polls[0]
-            if self._backlog:
-                batches = self._fill(int(order.request.fields["max_records"]))
-                order.answer((as_columns if order.request.fields["columns"] else as_records)(batches))
+            timers = self._take_timers(int(order.request.fields["max_timers"]))
+            if self._backlog or timers:
+                self._answer_poll(order, self._fill(int(order.request.fields["max_records"])), timers)
             elif self._uncommitted >= self._limits.records_max:
                 text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
                 order.refuse(refused("uncommitted_limit", text))
             elif monotonic_ms() >= order.deadline_ms:
-                order.answer((as_columns if order.request.fields["columns"] else as_records)([]))
+                self._answer_poll(order, [], [])
             else:
                 return
             self._polls.popleft()
             self._session_tasks.poll_answered()
 
+    def _answer_poll(self, order: _Order, batches: Sequence[Batch], timers: Sequence[DueTimer]) -> None:
+        answer = (as_columns if order.request.fields["columns"] else as_records)(batches)
+        if order.request.fields["max_timers"]:
+            answer |= {"timers": as_timers(timers), "stream_times_ms": self._session_tasks.stream_times_ms()}
+        order.answer(answer)
+
+    def _take_timers(self, timers_max: int) -> list[DueTimer]:
+        """Timers that are due, of all tasks; they count as polled records do."""
+        due: list[DueTimer] = []
+        left = min(timers_max, TIMERS_MAX, self._limits.records_max - self._uncommitted)
+        for task in self._session_tasks.running() if left > 0 else ():
+            try:
+                due += [DueTimer(task, timer) for timer in self._session_tasks.take_timers(task, left - len(due))]
+            except StateError as error:
+                self._loop.broken(task, error)
+        self._uncommitted += len(due)
+        return due
+
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""
         chosen: list[Batch] = []
-        records_left, bytes_left = records_max, ANSWER_BYTES_MAX
+        records_left, bytes_left = records_max, self._limits.polled_bytes_max
         while self._backlog and records_left > 0 and bytes_left > 0:
             fits, rest, size = split(self._backlog.popleft(), records_left, bytes_left)
             if size > bytes_left and chosen:
@@ -353,3 +391,12 @@ def _nothing() -> None:
 def _refuse_all(orders: Sequence[_Order], code: str, text: str) -> None:
     for order in orders:
         order.refuse(refused(code, text))
+
+
+def _pass_on(done: Future[tuple[TaskId, ...]], order: _Order) -> None:
+    error = done.exception()
+    if error is None:
+        order.answer([*map(str, done.result())])
+    else:
+        code = "task_migrated" if isinstance(error, TaskNotLocal) else "bad_request"
+        order.refuse(refused(code, str(error)))

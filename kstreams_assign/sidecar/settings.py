@@ -17,7 +17,7 @@ from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
-from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
@@ -52,6 +52,16 @@ KEYS: Mapping[str, Key] = {
         "What becomes of a record that the application rejects: it may reject none, the record is skipped, or it goes "
         "to `errors_dead_letter_queue_topic_name`. Default: fail.",
     ),
+    "timers": Key(
+        "stream, wall",
+        "Clock of the keyed timers, if the application sets any: the newest timestamp of the task's records, or the "
+        "machine's time. Default: no timers.",
+    ),
+    "timers_store": Key(
+        "a non-empty string",
+        "Name of the store that keeps the timers; its changelog is `<application_id>-<timers_store>-changelog`. "
+        "Default: timers.",
+    ),
 }
 STORE_KEYS: Mapping[str, Key] = {
     "name": Key("a non-empty string", "Name of the store; required."),
@@ -61,6 +71,10 @@ STORE_KEYS: Mapping[str, Key] = {
     "source": Key("a topic", "A source of the subtopology that is the store's changelog: the store is a table of it."),
     "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
     "drop_headers": Key("true or false", "Whether headers of changelog records may be lost. Default: false, an error."),
+    "in_memory": Key("true or false", "Whether the store is kept in memory and not on disk. Default: false."),
+    "changelog_config": Key(
+        "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
+    ),
 }
 REPARTITION_KEYS: Mapping[str, Key] = {
     "name": Key(
@@ -165,7 +179,17 @@ def _flow(key: str, table: object) -> Flow:
         [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
         pattern,
         on_error,
+        _timers(key, table),
     )
+
+
+def _timers(key: str, table: Mapping[str, Any]) -> KeyedTimers | None:
+    clock = table.get("timers")
+    if clock is None:
+        if "timers_store" in table:
+            raise ConfigError(f'{key}.timers_store = {table["timers_store"]!r}: needs timers = "stream" or "wall"')
+        return None
+    return KeyedTimers.of(f"{key}.timers", clock, f"{key}.timers_store", table.get("timers_store", "timers"))
 
 
 def _list(key: str, table: Mapping[str, Any], name: str, keys: Iterable[str]) -> list[object]:
@@ -195,15 +219,23 @@ def _store(key: str, store: object) -> Store:
     name, changelog = store.get("name"), store.get("changelog", True)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{key}.name = {name!r}: must be a non-empty string")
-    drops = store.get("drop_headers", False)
-    for word, value in (("changelog", changelog), ("drop_headers", drops)):
+    drops, in_memory = store.get("drop_headers", False), store.get("in_memory", False)
+    for word, value in (("changelog", changelog), ("drop_headers", drops), ("in_memory", in_memory)):
         if not isinstance(value, bool):
             raise ConfigError(f"{key}.{word} = {value!r}: must be true or false")
     timestamped = timestamped_kind(f"{key}.type", store.get("type", "key_value"))
     source = store.get("source")
     if source is not None and not isinstance(source, str):
         raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
-    return Store(name, logged=changelog, source=source, timestamped=timestamped, drop_headers=drops)
+    return Store(
+        name,
+        logged=changelog,
+        source=source,
+        timestamped=timestamped,
+        drop_headers=drops,
+        in_memory=in_memory,
+        changelog_config=store.get("changelog_config", {}),
+    )
 
 
 def _texts(key: str, values: object) -> list[str]:

@@ -7,10 +7,11 @@ What must not live here: how records are processed or committed (``worker.proces
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import fields
 from inspect import signature
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.client_settings import unknown_key
@@ -19,11 +20,14 @@ from kstreams_assign.errors import ConfigError, WorkerNotRunning
 from kstreams_assign.events import EventListener
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId
+from kstreams_assign.serdes.named import serde_of
+from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.timers import Timer, pending
 from kstreams_assign.testing.around import (
     DirectCalls,
     DirectRestore,
@@ -37,17 +41,23 @@ from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.testing.clients import MemoryInputs, MemoryProducer, MemoryTransactions
 from kstreams_assign.testing.given import check_key_or_value, checked_headers, whole_number
 from kstreams_assign.testing.topics import Topics
+from kstreams_assign.testing.typed import InputTopic, OutputTopic
 from kstreams_assign.topology.flows import bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Facts
+from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
-from kstreams_assign.worker.stream_worker import refuse_other_topologies
+from kstreams_assign.worker.stream_worker import refuse_other_topologies, timed_functions
 from kstreams_assign.worker.task import Subtopology
+from kstreams_assign.worker.timing import TimerEntries
+from kstreams_assign.worker.typed import TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
+K = TypeVar("K")
+V = TypeVar("V")
 _NEVER_MS = 1 << 60
 _NEEDED: Mapping[str, Any] = {"application_id": "test", "bootstrap_servers": "localhost:9092"}
 
@@ -106,6 +116,7 @@ class TopologyTestDriver:
             config,
             [sub.on_error for sub in topology],
             clocks.monotonic_ms,
+            [timed_functions(sub) for sub in topology],
             commits=auto_commit,
         )
         self._inputs = MemoryInputs(self._broker)
@@ -131,6 +142,7 @@ class TopologyTestDriver:
         self._loop.connect(OnlyMember(self._broker, lease_s), restore, lambda _positions: None, DirectCalls())
         self._functions.connect(self._loop, lambda: Facts(self._generation, {}))
         self._generation = 0
+        self._turning = False
         self._ended: str | None = None
         self._assign()
         self._work()
@@ -188,30 +200,86 @@ class TopologyTestDriver:
         """
         return self._broker.read_written(self._topics.written(topic))
 
+    def input_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> InputTopic[K, V]:
+        """Return a source topic that takes Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that no subtopology reads, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return InputTopic(self.pipe, topic, *serdes, self._topics.source(topic), self._at_work)
+
+    def output_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> OutputTopic[K, V]:
+        """Return a topic whose records are read as Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that the topology does not write to, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return OutputTopic(self.read, topic, *serdes, self._topics.written(topic))
+
     def written_topics(self) -> list[str]:
         """Return the topics that the topology has written to so far (Java: ``producedTopicNames``)."""
         return self._broker.written_topics()
 
     # --- stores --------------------------------------------------------------------------
 
-    def store(self, name: str, partition: int = 0) -> KeyValueStore:
+    @overload
+    def store(self, name: str, partition: int = 0) -> KeyValueStore: ...
+    @overload
+    def store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedKeyValueStore[K, V]: ...
+    def store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> KeyValueStore | TypedKeyValueStore[K, V]:
         """Return the committed state of a store, to read it and to put entries into it.
 
-        What you put is there for the next record, without a record in the changelog. Raises ``ConfigError`` for a store
-        that the topology does not declare, and for a partition that it does not have.
+        What you put is there for the next record, without a record in the changelog. ``key`` and ``value`` are as in
+        ``Task.store``. Raises ``ConfigError`` for a store that the topology does not declare, and for a partition that
+        it does not have.
         """
+        if key is not None or value is not None:
+            return self._typed(name, partition, key, value)
         task = self._topics.task_of(name, partition)
         view = self._views.get((task, name))
         if view is None:
             view = self._views[task, name] = self._open(task, name)
         return view
 
-    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore:
+    @overload
+    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore: ...
+    @overload
+    def timestamped_store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedTimestampedKeyValueStore[K, V]: ...
+    def timestamped_store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> TimestampedKeyValueStore | TypedTimestampedKeyValueStore[K, V]:
         """Return what ``store`` returns, for a store with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name, partition)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
-        return view
+        if key is None and value is None:
+            return view
+        typed = self._typed(name, partition, key, value)
+        assert isinstance(typed, TypedTimestampedKeyValueStore), "as its view is"
+        return typed
+
+    def _typed(
+        self, name: str, partition: int, key: type[K] | Serde[K] | None, value: type[V] | Serde[V] | None
+    ) -> TypedKeyValueStore[K, V]:
+        serdes = serde_of("key", key), serde_of("value", value)
+        where = f"store {name!r} of partition {partition}"
+        return typed_view(self.store(name, partition), *serdes, self._topics.changelog(name), where, self._at_work)
 
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
@@ -220,11 +288,21 @@ class TopologyTestDriver:
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
 
+    def timers(self, store: str = "timers", partition: int = 0) -> list[Timer]:
+        """Return the committed keyed timers that are set, in the order of their times.
+
+        ``store`` is the ``timers_store`` of the subtopology. Raises ``ConfigError`` as ``store`` does.
+        """
+        task = self._topics.task_of(store, partition)
+        entries = TimerEntries(store, self._stores[task], WriteBuffer(), self._at_work, task)
+        return list(pending(entries))
+
     # --- time and commits ----------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Move the wall clock and the loop's clock on; stream time moves with the timestamps of records.
+        """Move the wall clock and the loop's clock on, and make the calls that are due by then.
 
+        A punctuator is called once, however many intervals pass. Stream time moves with the timestamps of records.
         Raises ``ConfigError`` for a time that goes back, and as ``pipe`` does.
         """
         self._refuse_after_end()
@@ -255,6 +333,35 @@ class TopologyTestDriver:
         becomes readable.
         """
         self._producer.fails_next = True
+
+    # --- pauses --------------------------------------------------------------------------
+
+    def pause(self, which: TaskId | str | int | None = None) -> tuple[TaskId, ...]:
+        """Pause a task (``0_1``), a subtopology by its number, or all tasks, and commit; return the paused tasks.
+
+        Records that are piped to them wait until ``resume``. Called by a function of the topology, it takes effect
+        behind the batch at work, and returns nothing. Raises as ``Worker.pause`` does.
+        """
+        return self._change_pauses(which, paused=True)
+
+    def resume(self, which: TaskId | str | int | None = None) -> tuple[TaskId, ...]:
+        """End the pause of a task, a subtopology or all tasks, and process what waits; return them."""
+        return self._change_pauses(which, paused=False)
+
+    def paused(self) -> Mapping[TaskId, int]:
+        """Return the paused tasks: task -> since when, by the wall clock in milliseconds since 1970."""
+        return self._loop.paused
+
+    def _change_pauses(self, which: TaskId | str | int | None, *, paused: bool) -> tuple[TaskId, ...]:
+        self._refuse_after_end()
+        answer: Future[tuple[TaskId, ...]] = Future()
+        self._loop.pause(target_of(which), answer, paused=paused)
+        if self._turning and not answer.done():
+            return ()
+        while not answer.done():
+            self._work()
+        self._work()
+        return answer.result()
 
     # --- the end -------------------------------------------------------------------------
 
@@ -296,7 +403,7 @@ class TopologyTestDriver:
         """Turn the loop until nothing is left to do; the pause of a task that failed passes at once."""
         while True:
             self._turn()
-            if self._inputs.any_waits or self._loop.has_orders:
+            if self._inputs.any_waits or self._loop.has_orders or self._functions.wait_ms() == 0:
                 continue
             if all(state is TaskState.RUNNING for state in self._loop.states().values()):
                 return
@@ -306,11 +413,14 @@ class TopologyTestDriver:
 
     def _turn(self) -> None:
         self._apply_prepared()
+        self._turning = True
         try:
             self._loop.turn(wait=False)
         except BaseException:
             self._ended = "an error has ended the driver, as it ends a worker"
             raise
+        finally:
+            self._turning = False
 
     def _apply_prepared(self) -> None:
         """Write what the test put into stores."""

@@ -100,6 +100,11 @@ class Topics:
         )
         return task
 
+    def changelog(self, store: str) -> str:
+        """Return the topic from which a store of the topology is restored."""
+        stores = {each.name: each for sub in self._shape.subtopologies for each in sub.stores}
+        return stores[store].changelog(self._application_id)
+
     def _check_partitions(self, topic: str, count: int, external: Iterable[str]) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ConfigError(f"partitions = {{{topic!r}: {count!r}}}: must be a whole number >= 1")

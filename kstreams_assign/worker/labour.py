@@ -12,6 +12,7 @@ worked on in smaller pieces, until the guilty records are alone and set aside (`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -28,16 +29,16 @@ from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import failure_of
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.tasks.pausing import PauseMark
 from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
+from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
-
-WAITING_BYTES_MAX = 64 << 20
-"""Of keys and values that wait for commits in this process, those of the commit on its way included."""
+from kstreams_assign.worker.timing import Timing
 
 REPORT_INTERVAL_MS = 10_000
 
@@ -58,7 +59,7 @@ class Running:
     """A running task.
 
     ``offsets``: its handled ones are sealed. ``times`` has all input partitions, ``committed_metadata`` what was
-    committed beside their offsets.
+    committed beside their offsets. ``paused``: nothing of the task is worked on, though it runs (``pauses``).
     """
 
     workspace: TaskWorkspace
@@ -69,11 +70,18 @@ class Running:
     pieces: Pieces = field(default_factory=Pieces)
     committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
     written_bytes: int = 0
+    paused: bool = False
+    pause_mark: PauseMark = field(default_factory=PauseMark)
 
     @property
     def task(self) -> Task:
         """Return the task as the user's code sees it."""
         return self.workspace.task
+
+    @property
+    def timing(self) -> Timing:
+        """Return the clocks, punctuators and timers of the task."""
+        return self.workspace.timing
 
     @property
     def news(self) -> bool:
@@ -89,17 +97,27 @@ class Running:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
         self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
 
+    def mark_pause(self, mark: PauseMark) -> None:
+        """The task is paused, or not, as the mark says; each offset that is committed from now on has it."""
+        self.pause_mark, self.paused = mark, mark.is_paused
+        for time in self.times.values():
+            time.mark_pause(mark)
+
     def grown_bytes(self) -> int:
         """Return the bytes that wait for a commit and did not when this was asked last."""
         before, self.written_bytes = self.written_bytes, self.workspace.waiting_bytes()
         return self.written_bytes - before
 
     def take(self) -> Work:
-        """A commit begins: what is sealed, and the offsets put off before."""
+        """A commit begins: what is sealed, and the offsets put off before.
+
+        Work that brings no offsets, as that of timers, commits a position again: then the group refuses it from a
+        member that is no longer in the generation.
+        """
         self.written_bytes = 0
         taken = self.workspace.take() if self.sealed else NOTHING
         self.sealed = False
-        offsets = self.offsets.take()
+        offsets = self.offsets.take() or dict(sorted(self.offsets.positions.items())[:1])
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)
@@ -137,8 +155,21 @@ class Loop(Protocol):
         """Read these partitions again, from there."""
         ...
 
+    @property
+    def paused(self) -> Mapping[TaskId, int]:
+        """The paused tasks, and since when, in milliseconds since 1970."""
+        ...
+
+    def pause(self, target: TaskId | int | None, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
+        """Pause or resume a task, a subtopology, or everything (``pauses``); from any thread."""
+        ...
+
     def broken(self, task: TaskId, error: StateError) -> None:
         """The store of a running task could not be read outside ``work``, which just lets that error through."""
+        ...
+
+    def call(self, running: Running, work: Callable[[], None]) -> None:
+        """Have the user's code run for a task, outside ``work`` and on the loop's thread."""
         ...
 
 
@@ -165,6 +196,13 @@ class Labour:
         """
         raise NotImplementedError
 
+    def call_due(self) -> None:
+        """Make the calls that are due without a record, as far as they may be made now."""
+
+    def wait_ms(self) -> int | None:
+        """For how long at most the loop may wait until it asks ``call_due`` again; None: as long as it likes."""
+        return None
+
     def wants_commit(self) -> bool:
         """Whether something sealed should be committed before the interval is over."""
         return False
@@ -181,6 +219,13 @@ class Labour:
 
     def ends(self, task: TaskId) -> None:
         """A task gets no more records; what is sealed of it may still be committed. May be called more than once."""
+
+    def holds(self, task: TaskId) -> None:
+        """A task is paused: forget its records that wait here and that nobody has seen."""
+
+    def next_offsets(self, running: Running) -> Mapping[TopicPartition, int]:
+        """Where to read on when the pause of a task ends: behind the records that were seen."""
+        return running.offsets.done_to()
 
     def commit_begins(self) -> None:
         """Everything sealed has been taken."""
@@ -210,26 +255,30 @@ class Functions(Labour):
         config: Config,
         on_error: Sequence[OnError] | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
+        timed: Sequence[TimedFunctions] | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._functions = functions
         self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
+        self._due_calls = DueCalls(timed or [TimedFunctions()] * len(functions), self.bad_records, config, now_ms)
         self._poll_records_max = config.max_poll_records
         self._batches = [
-            BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
+            BatchSize(config.max_poll_records, config.batch_bytes_max, config.max_poll_interval_ms) for _ in functions
         ]
-        self._commit = CommitSize(config.buffered_records_max, WAITING_BYTES_MAX)
+        self._commit = CommitSize(config.buffered_records_max, config.memory.output_buffer_max_bytes)
         self._waiting, self._in_commit = Amount(), Amount()
         self._reported_ms: int | None = None
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:  # noqa: ARG002  # the facts are for sessions
         self._loop = loop
-        self.bad_records.emit = loop.emit
+        self.bad_records.emit = self._due_calls.emit = loop.emit
 
     def appetite(self) -> int:
         return min(self._poll_records_max, self._left)
 
     def portion(self, running: Running, records: int) -> int:
+        if running.timing.active and running.timing.is_due():
+            return 0  # what is due by now comes before further records
         wanted = running.pieces.next_records(records)
         return min(wanted, self._batches[running.task.id.subtopology].records, self._left)
 
@@ -264,6 +313,24 @@ class Functions(Labour):
         batch = self._batches[subtopology]
         self._report(batch.learn(done), batch.records)
         return len(records)
+
+    def begins(self, running: Running) -> None:
+        init = self._due_calls.begins(running)
+        if init is not None:  # as an order, before the first records are read
+            self._loop.order(lambda: self._loop.call(running, init))
+
+    def ends(self, task: TaskId) -> None:
+        self._due_calls.ends(task)
+
+    def call_due(self) -> None:
+        for running in self._due_calls.due():
+            self._loop.call(running, lambda running=running: self._make_due_calls(running))  # type: ignore[misc]
+
+    def _make_due_calls(self, running: Running) -> None:
+        self._waiting += self._due_calls.make(running, self._left)
+
+    def wait_ms(self) -> int | None:
+        return self._due_calls.wait_ms() if self._left else None
 
     def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
         """Undo a batch in which the function raised, and split it; set a record aside that is alone."""

@@ -108,6 +108,8 @@ class LogLines:
                 yield _record_set_aside(event)
             case events.TaskStoppedEvent(task=task, reason=reason, retry_ms=retry_ms):
                 yield f"Task {task} is stopped ({reason}); it is tried again in {span(retry_ms)}."
+            case events.TaskPausedEvent(task=task):
+                yield f"Task {task} is paused; its input is not read until it is resumed."
             case events.TaskResumedEvent(task=task):
                 yield f"Task {task} works again."
             case events.StoreDiscardedEvent(task=task, reason=reason):
@@ -268,6 +270,11 @@ def _session_ended(*, uncommitted: bool) -> str:
 
 
 def _function_failed(event: events.FunctionFailedEvent) -> str:
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) raised {event.reason}; nothing of it is committed, and this "
+            "worker ends."
+        )
     return (
         f"The function of task {event.task} raised {event.reason} at {event.partition} offset "
         f"{event.offset} (batch of {_count(event.records, 'record')}); nothing of the batch is committed, and "
@@ -277,6 +284,11 @@ def _function_failed(event: events.FunctionFailedEvent) -> str:
 
 def _record_set_aside(event: events.RecordSetAsideEvent) -> str:
     where = "is sent to the dead-letter topic" if event.response == "dead_letter" else "is skipped"
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) {where}: it raised {event.reason}. Further calls of this "
+            "cause are only counted."
+        )
     return (
         f"The record at {event.partition} offset {event.offset} {where}: task {event.task} raised {event.reason}. "
         "Further records of this cause are only counted."

@@ -13,6 +13,7 @@ from kstreams_assign.events import EventListener
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
+from kstreams_assign.worker.due_calls import TimedFunctions
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.task import Subtopology, Task
@@ -49,8 +50,14 @@ class Worker(Runtime):
         order = described_order(flows, topology_description)
         ordered = order_flows(flows, order)
         processes = [_nothing if n is None else topology[n].process for n in order]
-        functions = Functions(processes, config, [flow.on_error for flow in ordered])
+        timed = [TimedFunctions() if n is None else timed_functions(topology[n]) for n in order]
+        functions = Functions(processes, config, [flow.on_error for flow in ordered], timed=timed)
         super().__init__(config, ordered, functions, on_event)
+
+
+def timed_functions(subtopology: Subtopology) -> TimedFunctions:
+    """Return the functions of a subtopology that no record causes to run."""
+    return TimedFunctions(subtopology.init, subtopology.timers)
 
 
 def _refuse_other_types(config: object, topology: object) -> None:

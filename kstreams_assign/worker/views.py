@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
+from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.at_work import AtWork
@@ -81,6 +82,22 @@ class KeyValueStore:
         """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
         return self._range(start, end, reverse)
 
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Return a snapshot of the entries whose keys begin with ``prefix``, in byte order; ``reverse`` descends."""
+        return self.range(prefix, self._prefix_end(prefix), reverse=reverse)
+
+    def approximate_count(self) -> int:
+        """Return an estimate of the number of entries (Kafka: ``approximateNumEntries``); never negative.
+
+        A write counts as a new key until it is committed, and on disk until RocksDB compacts the files that have it.
+        In memory the count of committed entries is exact.
+        """
+        return max(0, self._stores.approximate_count(self._name) + self._writes.count_change())
+
+    def _prefix_end(self, prefix: bytes) -> bytes | None:
+        self._place.check("prefix", (prefix,))
+        return prefix_end(prefix)
+
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self._place.check("an end of the range", (start, end), BYTES_OR_NONE)
         stored = self._stores.range(self._name, start, end, reverse=reverse)
@@ -115,7 +132,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         stored = super().get(key)
         return None if stored is None else value_of(stored)
 
-    def get_with_timestamp(self, key: bytes) -> ValueAndTime | None:
+    def get_with_timestamp(self, key: bytes) -> ValueAndTime[bytes] | None:
         """Return the newest value of a key with its time, or None."""
         stored = super().get(key)
         return None if stored is None else value_and_time(stored)
@@ -124,7 +141,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         """Return the newest values of many keys, in their order."""
         return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
 
-    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime | None]:
+    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime[bytes] | None]:
         """Return the newest values of many keys with their times, in their order."""
         return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
 
@@ -143,9 +160,15 @@ class TimestampedKeyValueStore(KeyValueStore):
 
     def range_with_timestamps(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
         """Return what ``range`` does, each value with its time."""
         return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
+
+    def prefix_scan_with_timestamps(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
+        """Return what ``prefix_scan`` does, each value with its time."""
+        return self.range_with_timestamps(prefix, self._prefix_end(prefix), reverse=reverse)
 
     def _laid_out(self, pairs: Sequence[Pair], times: Sequence[int]) -> Iterable[Pair]:
         return [

@@ -59,11 +59,12 @@ JSON_FIELDS = {
     "batch_limited": "limit records",
     "task_failed": "task reason pause_ms",
     "task_stopped": "task reason retry_ms",
+    "task_paused": "task since_ms",
     "task_resumed": "task",
     "store_discarded": "task reason",
     "store_wiped": "task reason",
-    "function_failed": "task partition offset records reason",
-    "record_set_aside": "task partition offset response reason",
+    "function_failed": "task partition offset records reason call",
+    "record_set_aside": "task partition offset response reason call",
     "store_failed": "task reason",
     "input_out_of_range": "reason reset",
     "waiting_for_transactions": "transactions warnings",
@@ -84,6 +85,8 @@ JSON_FIELDS = {
     "session_ended": "uncommitted",
     "http_listening": "url warnings",
     "http_failed": "warnings",
+    "query_listening": "address endpoint",
+    "query_failed": "warnings",
     "closed": "error",
 }
 """Event -> its own fields in JSON, in order. Other programs read them: a change here needs a line in CHANGELOG.md."""
