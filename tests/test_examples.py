@@ -11,6 +11,9 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import pytest
 
@@ -271,3 +274,36 @@ def test_the_word_count_is_short_enough_to_be_copied():
     lines = (EXAMPLES / "word_count.py").read_text(encoding="utf-8").splitlines()
     code = [line for line in lines if line and not line.startswith(('"""', "import ", "from "))]
     assert len(code) <= 10
+
+
+def test_every_process_answers_for_every_key_also_while_the_other_one_has_it(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"asked-words": 2}, WITHIN_S)
+    produce(broker, "asked-words", WORDS)
+    counts = {word: b"%d" % count for word, count in Counter(WORDS).items()}
+
+    def answers(process, url) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        for word, count in counts.items():
+            while (got := asked(url, word)) != count:
+                assert process.poll() is None
+                assert time.monotonic() < deadline, (word, got)
+                Event().wait(0.1)
+
+    with running("ask_for_a_key.py", broker, "0", folder=tmp_path) as first:
+        urls = [first.stdout.readline().strip()]
+        answers(first, urls[0])
+        with running("ask_for_a_key.py", broker, "00", folder=tmp_path) as second:
+            urls.append(second.stdout.readline().strip())
+            until_members(broker, "asked-word-count", 2)
+            for url in urls:
+                answers(second, url)
+
+
+def asked(url: str, word: bytes) -> bytes | None:
+    """The answer; None while the worker says to ask again."""
+    try:
+        with urlopen(url + quote(word), timeout=WITHIN_S) as answer:
+            return answer.read()
+    except HTTPError as refused:
+        with refused:
+            return None if refused.code == 503 and int(refused.headers["Retry-After"]) >= 1 else refused.read()

@@ -170,8 +170,11 @@ class _Connection:
 
     def __init__(self, endpoint: str, token: str | None, application_id: str | None, deadline_s: float) -> None:
         host, _, port = endpoint.rpartition(":")
-        address = (host.removeprefix("[").removesuffix("]"), int(port))
-        self._socket = socket.create_connection(address, max(deadline_s - time.monotonic(), 0.001))
+        try:  # other members of the group report it
+            address = (host.removeprefix("[").removesuffix("]"), int(port))
+            self._socket = socket.create_connection(address, max(deadline_s - time.monotonic(), 0.001))
+        except (ValueError, OverflowError):
+            raise OSError(f"not an address to connect to: {endpoint[:80]!r}; it must be HOST:PORT") from None
         self._frames = Frames(FRAME_BYTES_MAX)
         self._number = 0
         try:

@@ -171,6 +171,19 @@ class AsyncSidecarClient:
         location: Mapping[str, Any] = await self._call("locate", store=store, key=key)
         return location
 
+    async def query(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        timeout_ms: int = 5_000,
+    ) -> Mapping[str, Any]:
+        fields = {"max_lag": max_lag, "partition": partition, "timeout_ms": timeout_ms}
+        result: Mapping[str, Any] = await self._call("query", store=store, key=key, **fields)
+        return result
+
     async def lag(self) -> Mapping[str, int]:
         lags: Mapping[str, int] = await self._call("lag")
         return lags

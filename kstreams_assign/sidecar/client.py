@@ -245,6 +245,24 @@ class SidecarClient:
         location: Mapping[str, Any] = self._call("locate", store=store, key=key)
         return location
 
+    def query(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        timeout_ms: int = 5_000,
+    ) -> Mapping[str, Any]:
+        """The committed value of a key from the process that has it: ``{value, role, lag, endpoint, timestamp_ms}``.
+
+        With ``max_lag``, in offsets of the store's changelog, a replica may answer. ``SidecarRefused`` with
+        ``store_not_available`` says when to ask again.
+        """
+        fields = {"max_lag": max_lag, "partition": partition, "timeout_ms": timeout_ms}
+        result: Mapping[str, Any] = self._call("query", store=store, key=key, **fields)
+        return result
+
     def lag(self) -> Mapping[str, int]:
         """Changelog offsets that each task still has to read."""
         lags: Mapping[str, int] = self._call("lag")

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import SidecarRefused, StateError, TaskNotLocal
@@ -24,6 +24,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
+from kstreams_assign.sidecar.query_requests import Port, QueryRequests
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
@@ -33,14 +34,6 @@ from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate, partition_of
-
-
-class Port(Protocol):
-    """The way back to a session. Both methods only queue the message; after the session's end they drop it."""
-
-    def answer(self, number: int, message: Message) -> None: ...
-
-    def push(self, message: Message) -> None: ...
 
 
 class _Order:
@@ -69,6 +62,7 @@ class RequestHandler(Labour):
         self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
+        self.queries = QueryRequests()
         self._shape = shape
         self._limits = limits
         self._session_tasks = SessionTasks(bad_records.sets_aside)
@@ -112,6 +106,9 @@ class RequestHandler(Labour):
         self._loop.order(lambda: self._open(port))
 
     def submit(self, port: Port, request: Request) -> None:
+        if request.op == "query":  # it waits for other processes, or for the loop itself
+            self.queries.submit(port, request)
+            return
         self._loop.order(lambda: self._take(_Order(port, request)))
 
     def leave(self, port: Port) -> None:
@@ -200,6 +197,7 @@ class RequestHandler(Labour):
 
     def stops(self) -> None:
         self._stopped = True
+        self.queries.stop()
         if self._port is not None:
             self._report_end()
         waiting = [*self._committing, *([self._sealed] if self._sealed else []), *self._orders, *self._polls]

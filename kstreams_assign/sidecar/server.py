@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 from kstreams_assign.errors import SidecarError
 from kstreams_assign.sidecar.address import Address, TcpAddress, listen, remove
 from kstreams_assign.sidecar.messages import Request, refused
-from kstreams_assign.sidecar.request_handler import Port
+from kstreams_assign.sidecar.query_requests import Port
 from kstreams_assign.sidecar.session import (
     Action,
     Do,

@@ -52,6 +52,7 @@ class Sidecar:
         self._log = self._runtime.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
         handler.when_ready, handler.drain = self._serve, self._runtime.drain
+        handler.queries.query = self._runtime.query
 
     @property
     def address(self) -> str:

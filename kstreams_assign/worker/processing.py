@@ -61,6 +61,8 @@ BUSY_POLL_S = 0.002
 TURN_MS = 50
 """How long records may be worked on before everything else gets its turn."""
 LAGS_EVERY_MS = 1_000
+PEEKED_MS = 100
+"""For how long after a read from another thread the loop waits for input in short turns: the next is likely to come."""
 _NO_POSITIONS: Mapping[TopicPartition, int] = {}
 
 
@@ -161,6 +163,7 @@ class Processor:
         self.records_consumed: Totals[TaskTopic] = Totals()
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
+        self._peeked_ms = -PEEKED_MS
         self.turned_ms = clocks.monotonic_ms()
         self.restoring: Restoring
 
@@ -197,6 +200,7 @@ class Processor:
     def _peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
         if not answer.set_running_or_notify_cancel():
             return
+        self._peeked_ms = self.turned_ms
         stores, reading = self._stores.get(task), None
         if task in self._running and stores is not None:
             try:

@@ -104,6 +104,17 @@ def test_a_member_without_the_key_leads_to_the_one_that_has_it_and_a_dead_member
             assert client.query("totals", b"cd").endpoint == owner
 
 
+@pytest.mark.parametrize("nowhere", ["", "host", "127.0.0.1:x", "127.0.0.1:99999", "." * 300 + ":1"])
+def test_an_endpoint_that_is_no_address_is_a_process_that_does_not_answer(nowhere):
+    leads = Unanswered(Reason.NOT_PRESENT, "not here", Owners(1, nowhere, ()))
+    with (
+        serving(lambda _: leads) as member,
+        QueryClient([member], token=TOKEN) as client,
+        pytest.raises(StoreNotAvailable, match="not here"),
+    ):
+        client.query("totals", b"ab", timeout_s=0.2)
+
+
 def test_a_move_is_waited_out_and_a_long_one_is_one_error_that_says_when_to_ask_again():
     moving = iter([Unanswered(Reason.NOT_READY, "moving")] * 3)
     with (

@@ -6,6 +6,10 @@ the query (less what ``max_lag`` allows), and at most what was sent.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,6 +19,7 @@ import pytest
 from kstreams_assign import QueryClient
 from kstreams_assign.errors import QueryRefused, StoreNotAvailable
 from kstreams_assign.events import QueryListeningEvent
+from kstreams_assign.insight.get_command import TOKEN_VARIABLE
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.process import Process
 
@@ -149,3 +154,36 @@ def test_a_store_or_a_token_that_is_wrong_is_refused_and_a_worker_that_has_ended
     app.stop()
     with pytest.raises(StoreNotAvailable, match="the worker is not running"):
         running.worker.query("totals", b"word")
+
+
+def get(*words: str, token: str | None = TOKEN) -> tuple[int, str, str]:
+    """The command's exit status, and what it printed to each output."""
+    environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    if token is not None:
+        environment[TOKEN_VARIABLE] = token
+    command = [sys.executable, "-m", "kstreams_assign", "get", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_command_finds_a_process_by_the_group_and_prints_the_value(app: App, tmp_path: Path) -> None:
+    running = app.start(1, query="127.0.0.1:0", query_token=TOKEN)
+    running.until_running(PARTITIONS)
+    app.send([b"word", b"word", b"\xff"])
+    app.until_committed()
+    by_group, endpoint = ("-b", app.broker), endpoint_of(running)
+    assert get(app.name, "totals", "word", *by_group) == (0, "2\n", "")
+    status, out, _ = get(app.name, "totals", "ff", "--hex", "--json", "--query", endpoint)
+    facts = {"store": "totals", "key": {"hex": "ff"}, "value": "1", "role": "active", "lag": 0, "timestamp_ms": None}
+    assert (status, json.loads(out)) == (0, {**facts, "endpoint": endpoint})
+    assert get(app.name, "totals", "none", *by_group)[:2] == (1, "(none)\n")
+    status, _, error = get(app.name, "totals", "word", *by_group, token=None)
+    assert (status, "unauthorized" in error) == (2, True)
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    by_file = ("--token-file", str(tmp_path / "token"))
+    assert get(app.name, "totals", "word", *by_group, *by_file, token=None)[:2] == (0, "2\n")
+    assert get("other", "totals", "word", "--query", endpoint)[0] == 2
+    assert get(app.name, "totals", "word")[0] == 2
+    app.stop()
+    status, _, error = get(app.name, "totals", "word", "--query", endpoint, "--timeout", "1")
+    assert (status, "ask again in" in error) == (3, True)
