@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import StreamTime
 
 
 class AtWork:
@@ -54,3 +55,31 @@ class Batch(Sequence[Record]):
 
     def __repr__(self) -> str:
         return f"Batch({self._records!r})"
+
+
+class TimedBatch(Batch):
+    """A batch that also keeps the stream time, for a task whose entries expire by it."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, records: Sequence[Record], at_work: AtWork, stream: StreamTime) -> None:
+        super().__init__(records, at_work)
+        self._stream = stream
+        stream.begin_batch()
+        stream.read(records[0].timestamp_ms)
+
+    def __iter__(self) -> Iterator[Record]:
+        read = self._stream.read
+        for record in super().__iter__():
+            read(record.timestamp_ms)
+            yield record
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        records = super().__getitem__(index)
+        if isinstance(index, int):
+            self._stream.read(self._at_work.record.timestamp_ms)
+        return records

@@ -32,6 +32,7 @@ from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
+from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
@@ -76,9 +77,14 @@ class Running:
         return self.workspace.task
 
     @property
+    def expiry(self) -> TaskExpiry | None:
+        """Return the expiry of a task whose entries expire."""
+        return self.workspace.expiry
+
+    @property
     def news(self) -> bool:
         """Whether there is something to commit."""
-        return self.sealed or bool(self.offsets.deferred)
+        return self.sealed or bool(self.offsets.deferred) or (self.expiry is not None and self.expiry.found)
 
     def seal(self, handled: Mapping[TopicPartition, int]) -> None:
         """The writes so far, and these offsets, go into the next commit."""
@@ -87,7 +93,10 @@ class Running:
 
     def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
-        self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
+        newest_ms = max(map(_timestamp_of, records))
+        self.times[partition].saw(records[-1].offset + 1, newest_ms)
+        if self.expiry is not None:
+            self.expiry.stream.saw(newest_ms)
 
     def grown_bytes(self) -> int:
         """Return the bytes that wait for a commit and did not when this was asked last."""
@@ -95,11 +104,17 @@ class Running:
         return self.written_bytes - before
 
     def take(self) -> Work:
-        """A commit begins: what is sealed, and the offsets put off before."""
+        """A commit begins: what is sealed, expired entries, and the offsets put off before.
+
+        Without new offsets the last ones are committed again: the group refuses them, and so the commit, to a process
+        that has lost the task.
+        """
         self.written_bytes = 0
         taken = self.workspace.take() if self.sealed else NOTHING
+        if self.expiry is not None:
+            taken = self.expiry.add_to(taken)
         self.sealed = False
-        offsets = self.offsets.take()
+        offsets = self.offsets.take() or dict(self.offsets.positions)
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)

@@ -12,9 +12,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.tasks.expiry import horizon
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.locating import locate, partition_of
 
@@ -72,7 +74,8 @@ class Lookup:
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
         """Return the committed value here. Raises ``KeyNotLocal``, which names the process that has it."""
         where = self.locate(store, key)
-        timestamped = store in self._topology()[0].subtopologies[where.task.subtopology].timestamped
+        sub = self._topology()[0].subtopologies[where.task.subtopology]
+        (declared,) = (each for each in sub.stores if each.name == store)
         for reader in (self._running, self._replicas) if allow_standby else (self._running,):
             answer: Future[Value | None] = Future()
             reader.peek(where.task, store, key, answer)
@@ -81,7 +84,7 @@ class Lookup:
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if value is not None:
-                return value[0] if value[0] is None or not timestamped else value_of(value[0])
+                return None if value[0] is None else _shown(declared, value[0])
         others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
             f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
@@ -94,3 +97,13 @@ class Lookup:
                 return number, sub, max((counts.get(source, 1) for source in sub.sources), default=1)
         names = [each.name for sub in shape.subtopologies for each in sub.stores]
         raise ConfigError(f"store = {store!r}: no such store; the topology declares {', '.join(names) or 'none'}")
+
+
+def _shown(store: Store, stored: bytes) -> bytes | None:
+    """Return a value without its time; None for one that has expired by the wall clock.
+
+    The owner leaves out what has expired by stream time, which a standby does not know.
+    """
+    if store.ttl_ms is not None and store.ttl_clock == "wall" and stored < horizon(wall_ms(), store.ttl_ms):
+        return None
+    return value_of(stored) if store.timestamped else stored

@@ -45,6 +45,7 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.commits import Commits
 from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.expiring import task_expiry
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
@@ -171,7 +172,9 @@ class Processor:
         self.group, self.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_input_aside)
-        self._commits = Commits(self._config, self._shape, self._labour, committer, self._purging.committed)
+        self._commits = Commits(
+            self._config, self._shape, self._labour, committer, self._purging.committed, self._report_unreadable
+        )
 
     # --- orders, from other threads -------------------------------------------
 
@@ -188,7 +191,9 @@ class Processor:
         if task not in self._running or stores is None:
             return None
         try:
-            return (stores.get(store, key),)
+            value = stores.get(store, key)
+            expiry = self._running[task].expiry
+            return (None if expiry is not None and expiry.hides(store, value) else value,)
         except StateError as error:
             self.broken(task, error)
             return None
@@ -246,7 +251,7 @@ class Processor:
         if (ended := self._commits.advance()) is not None:
             self._handle(ended)
         self._commits.settle()
-        full = self._labour.wants_commit()
+        full = self._labour.wants_commit() or self._commits.more_expired
         if self._engine.is_due(self.turned_ms, full=full):
             self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
@@ -356,6 +361,11 @@ class Processor:
     def broken(self, task: TaskId, error: StateError) -> None:
         self._handle(StoreFailed(task, error))
 
+    def _report_unreadable(self, task: TaskId, error: StateError) -> None:
+        """Report a store that failed while a commit began, once that has begun."""
+        running = self._running[task]
+        self._inbox.put(lambda: self.broken(task, error) if self._running.get(task) is running else None)
+
     def _stop(self) -> None:
         """Commit what may be committed, send all stores to be closed, and end the loop."""
         self._handle(StopAsked(self.group.joined(), self._ended_by_error))
@@ -445,7 +455,9 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
+        expiry = task_expiry(flow.shape, stores, times, self._clocks.wall_ms)
+        workspace = TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times, expiry)
+        running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
@@ -459,6 +471,11 @@ class Processor:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
         while not self._inbox.empty():
             self._inbox.get_nowait()()
+
+    def horizon(self, task: TaskId, store: str) -> bytes:
+        """Return the bytes below which a value in a store with a ttl has expired; on the loop's own thread."""
+        running = self._running.get(task)
+        return b"" if running is None or running.expiry is None else running.expiry.horizons[store]()
 
     @property
     def commits(self) -> Commits:

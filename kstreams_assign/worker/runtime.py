@@ -24,10 +24,10 @@ from kstreams_assign.adapters.confluent import (
     SourceLimits,
 )
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.adapters.rocksdb import open_task_stores, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, KeyNotLocal
+from kstreams_assign.errors import BrokerError, KeyNotLocal, StateError
 from kstreams_assign.events import (
     ClosedEvent,
     EventListener,
@@ -47,6 +47,8 @@ from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.status.server import StatusServer
+from kstreams_assign.tasks.expiry import store_names, with_expiry
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
@@ -438,10 +440,15 @@ class _Running:
         counts = self._admin.topics(LOOKUP_TIMEOUT_S)
         return resolve_patterns(self._shape, self._config.application_id, counts), counts
 
-    def _open_stores(self, task: TaskId) -> RocksTaskStores:
+    def _open_stores(self, task: TaskId) -> TaskStores:
         sub = self._shape.subtopologies[task.subtopology]
-        names = [store.name for store in sub.stores]
-        return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
+        path = self._local.directory.task_path(task)
+        stores = open_task_stores(path, store_names(sub), timestamped=sub.timestamped)
+        try:
+            return with_expiry(stores, sub)
+        except StateError:
+            stores.close()
+            raise
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
         """Return committed offsets; for partitions without one, where input begins."""

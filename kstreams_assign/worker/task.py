@@ -7,7 +7,7 @@ a task's writes (``task_workspace``).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
@@ -42,10 +43,12 @@ class Task:
         buffer: WriteBuffer,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        horizons: Mapping[str, Callable[[], bytes]],
     ) -> None:
         self.id = task_id
         self._at_work = at_work
         self._times = times
+        self._horizons = horizons
         self._sinks = sinks
         self._shape = shape
         self._stores = stores
@@ -70,6 +73,8 @@ class Task:
         stores = {store.name: store for store in self._shape.stores}
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
+        if name in self._horizons:
+            return ExpiringKeyValueStore(name, self._stores, self._buffer, self._at_work, self.id, self._horizons[name])
         view = TimestampedKeyValueStore if stores[name].timestamped else KeyValueStore
         return view(name, self._stores, self._buffer, self._at_work, self.id)
 

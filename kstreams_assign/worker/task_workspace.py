@@ -13,13 +13,17 @@ from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
-from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.at_work import AtWork, Batch, TimedBatch
+from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.task import Task
 
 
 class TaskWorkspace:
-    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic."""
+    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic.
+
+    ``expiry``: that of a task whose entries expire.
+    """
 
     def __init__(
         self,
@@ -29,14 +33,19 @@ class TaskWorkspace:
         stores: TaskStores | None,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        expiry: TaskExpiry | None = None,
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times)
+        self.expiry = expiry
+        horizons = {} if expiry is None else expiry.horizons
+        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, horizons)
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
+        if self.expiry is not None:
+            return TimedBatch(records, self.at_work, self.expiry.stream)
         return Batch(records, self.at_work)
 
     def emit_many(self, records: Iterable[Emitted]) -> None:
