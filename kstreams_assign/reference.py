@@ -262,6 +262,7 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
+    "Store": {"ConfigError": "``ttl_ms`` or ``ttl_clock`` is not possible, or ``ttl_ms`` stands beside ``source``."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
         "TopologyMismatch": "Numbers of partitions contradict each other.",

@@ -69,9 +69,10 @@ class TimedBatch(Batch):
         stream.read(records[0].timestamp_ms)
 
     def __iter__(self) -> Iterator[Record]:
-        read = self._stream.read
-        for record in super().__iter__():
-            read(record.timestamp_ms)
+        at_work, stream = self._at_work, self._stream
+        for record in self._records:
+            at_work.record = record
+            stream.now_ms = max(stream.now_ms, record.timestamp_ms)
             yield record
 
     @overload

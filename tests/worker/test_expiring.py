@@ -14,11 +14,15 @@ from kstreams_assign.model import SubtopologyShape, TopicPartition
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.expiry import ExpiringStores, store_names, with_expiry
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.stamped import stamped
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker import expiring
+from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, TaskExpiry
+from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.samples import examples
 
 TTL_MS = 320
@@ -298,3 +302,31 @@ def test_what_is_deleted_is_decided_by_the_time_of_the_input_that_is_committed()
     assert made.find(9, 99).records == 0
     made.look_at_clocks({INPUT: 7})
     assert made.find(9, 99).records == 1
+
+
+def running_with(of: TaskExpiry) -> Running:
+    times = of._times
+    workspace = TaskWorkspace(TASK, SHAPE, {}, of._stores, AtWork(10_000), times, of)
+    return Running(workspace, InputOffsets({INPUT: 7}), times)
+
+
+def test_a_commit_that_only_deletes_has_the_last_offsets_so_that_the_group_checks_the_member() -> None:
+    of = expiry(1)
+    running = running_with(of)
+    Expiries(lambda _task, _error: None).find([(TASK, of, running.offsets.done_to())])
+    assert running.news
+    taken, offsets, _ = running.take()
+    assert (taken.writes, taken.times) == ({STORE: {b"0": None}}, {STORE: {b"0": 10_000}})
+    assert offsets == {INPUT: 7}
+    assert not running.news
+
+
+def test_a_commit_that_deletes_leaves_what_a_session_has_not_sealed() -> None:
+    of = expiry(2)
+    running = running_with(of)
+    running.task.store(STORE).put(b"0", b"again")
+    Expiries(lambda _task, _error: None).find([(TASK, of, running.offsets.done_to())])
+    assert running.take().taken.writes == {STORE: {b"0": None, b"1": None}}
+    assert (running.task.store(STORE).get(b"0"), running.task.store(STORE).get(b"1")) == (b"again", None)
+    running.seal({})
+    assert running.take().taken.writes == {STORE: {b"0": stamped(b"again", 10_000)}}
