@@ -79,6 +79,8 @@ class ExpiringStores:
         self._ttl_ms = ttl_ms
         self._first = dict.fromkeys(ttl_ms, _UNKNOWN)
         """By store: no row of its index has an earlier time."""
+        self._due: dict[str, dict[bytes, list[bytes]]] = {store: {} for store in ttl_ms}
+        """By store and key: the rows of what ``due`` returned last, to be dropped with the entries."""
         self.get, self.get_many, self.range = inner.get, inner.get_many, inner.range
         self.offsets, self.identities, self.identify = inner.offsets, inner.identities, inner.identify
         self.close = inner.close
@@ -117,9 +119,13 @@ class ExpiringStores:
         if stale:
             self._inner.write({index_of(store): [(row, None) for row in stale]}, {})
         due = [row for row, its in zip(rows, expired, strict=True) if its]
+        rows_of: dict[bytes, list[bytes]] = {}
+        for row in due:
+            rows_of.setdefault(row[_TIME_BYTES:], []).append(row)
         if due:
             self._first[store] = due[0][:_TIME_BYTES]
-        return Due(list(dict.fromkeys(row[_TIME_BYTES:] for row in due)), more)
+        self._due[store] = rows_of
+        return Due(list(rows_of), more)
 
     def _rows(self, store: str, limit: bytes, records_max: int, bytes_max: int) -> tuple[list[bytes], bool]:
         """Return the next rows before ``limit``, and whether there are others; note where the next begins."""
@@ -145,8 +151,11 @@ class ExpiringStores:
             indexed[store] = entries
             rows = self._rows_of(store, entries)
             if rows:
-                indexed[index_of(store)] = rows
                 self._first[store] = min(self._first[store], min(rows)[0][:_TIME_BYTES])
+            if dropped := self._rows_of_deleted(store, entries):
+                rows = [*dropped, *rows]  # a row may be there again, after an entry that a restore writes again
+            if rows:
+                indexed[index_of(store)] = rows
         return indexed
 
     def _rows_of(self, store: str, entries: Iterable[Write]) -> list[Write]:
@@ -165,6 +174,12 @@ class ExpiringStores:
                 low, high = _TIME.pack(begins), _TIME.pack(begins + width - 1)
             rows.append((high + key, b""))
         return rows
+
+    def _rows_of_deleted(self, store: str, entries: Iterable[Write]) -> list[Write]:
+        due = self._due[store]
+        if not due:
+            return []
+        return [(row, None) for key, value in entries if value is None for row in due.pop(key, ())]
 
     def _build(self, store: str) -> None:
         stored = self._inner.range(store)

@@ -201,6 +201,21 @@ def test_many_entries_that_are_due_at_once_are_deleted_by_many_commits(monkeypat
         assert made._loop.commits.done_total == before + 3
 
 
+def test_a_commit_that_could_not_delete_all_is_followed_by_the_next_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expiring, "EXPIRED_RECORDS_MAX", 40)
+    with driver(keep, "wall", auto_commit=False) as made:
+        made.pipe_many("in", [(b"%d" % n, b"v") for n in range(100)])
+        made.commit()
+        made.advance(10 * TTL_MS)
+        assert tombstones(made) == [], "the driver commits only when it is asked to"
+        made.commit()  # and one turn of the loop more
+        assert len(tombstones(made)) == 80
+        made.advance(0)
+        assert len(tombstones(made)) == 20
+
+
 def test_a_commit_that_fails_deletes_nothing_and_the_next_one_does() -> None:
     with driver(keep, "wall", processing_guarantee=EXACTLY_ONCE) as made:
         made.pipe("in", b"k", b"v")
