@@ -51,7 +51,7 @@ class Cost(NamedTuple):
 def run(store: Store, folder: Path) -> Cost:
     """Fill one database, then read it."""
     shape = SubtopologyShape(("in",), (store,))
-    stores = with_expiry(open_task_stores(folder, store_names(shape), timestamped=shape.timestamped), shape)
+    stores = with_expiry(open_task_stores(folder, store_names(shape.stores), timestamped=shape.timestamped), shape)
     times = {INPUT: PartitionTime()}
     expiry = task_expiry(shape, stores, times, lambda: 0)
     workspace = TaskWorkspace(TaskId(0, 0), shape, {}, stores, AtWork(0), times, expiry)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from logging import getLevelName
 from typing import Any, get_args, get_type_hints
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES
+from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES
 from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.events import EVENTS
@@ -42,6 +42,8 @@ _NOT_IN_KAFKA = frozenset(
     {
         *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
+        *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),
+        *("restore_buffer_max_bytes", "output_buffer_max_bytes"),
     }
 )
 _KAFKA_NAMES: Mapping[str, str] = {
@@ -59,7 +61,7 @@ _ALLOWED: Mapping[str, str] = {
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}
@@ -227,6 +229,12 @@ _DRIVEN: Mapping[str, str] = {
     "WorkerNotRunning": "The driver is closed, or an error has ended it.",
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
+_PAUSE = {
+    "TaskNotLocal": "The task is not active here, or leaves before the commit, or the worker is not running.",
+    "ConfigError": "The argument is no task and no subtopology of the topology.",
+    "BrokerUnavailable": "It is not committed in ``timeout_s``; the worker goes on trying.",
+}
+
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -258,6 +266,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "The topology declares no such store.",
         "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
     },
+    "Worker.pause": _PAUSE,
+    "Worker.resume": _PAUSE,
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},

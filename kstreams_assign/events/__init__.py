@@ -74,6 +74,7 @@ from kstreams_assign.events.tasks import (
     StoreFailedEvent,
     StoreWipedEvent,
     TaskFailedEvent,
+    TaskPausedEvent,
     TaskResumedEvent,
     TaskStatus,
     TaskStoppedEvent,
@@ -130,6 +131,7 @@ __all__ = [
     "StoreFailedEvent",
     "StoreWipedEvent",
     "TaskFailedEvent",
+    "TaskPausedEvent",
     "TaskResumedEvent",
     "TaskStatus",
     "TaskStoppedEvent",
@@ -164,6 +166,7 @@ Event = (
     | BatchLimitedEvent
     | TaskFailedEvent
     | TaskStoppedEvent
+    | TaskPausedEvent
     | TaskResumedEvent
     | StoreDiscardedEvent
     | StoreWipedEvent

@@ -70,6 +70,10 @@ STORE_KEYS: Mapping[str, Key] = {
         "Time by which entries expire: the highest timestamp of the task's records, or the clock of the machine. "
         "Default: stream.",
     ),
+    "in_memory": Key("true or false", "Whether the store is kept in memory and not on disk. Default: false."),
+    "changelog_config": Key(
+        "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
+    ),
 }
 REPARTITION_KEYS: Mapping[str, Key] = {
     "name": Key(
@@ -204,8 +208,8 @@ def _store(key: str, store: object) -> Store:
     name, changelog = store.get("name"), store.get("changelog", True)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{key}.name = {name!r}: must be a non-empty string")
-    drops = store.get("drop_headers", False)
-    for word, value in (("changelog", changelog), ("drop_headers", drops)):
+    drops, in_memory = store.get("drop_headers", False), store.get("in_memory", False)
+    for word, value in (("changelog", changelog), ("drop_headers", drops), ("in_memory", in_memory)):
         if not isinstance(value, bool):
             raise ConfigError(f"{key}.{word} = {value!r}: must be true or false")
     timestamped = timestamped_kind(f"{key}.type", store.get("type", "key_value"))
@@ -219,6 +223,8 @@ def _store(key: str, store: object) -> Store:
         source=source,
         timestamped=timestamped,
         drop_headers=drops,
+        in_memory=in_memory,
+        changelog_config=store.get("changelog_config", {}),
         ttl_ms=ttl_ms,
         ttl_clock=ttl_clock,
     )

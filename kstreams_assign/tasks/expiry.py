@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from kstreams_assign.model import SubtopologyShape, TopicPartition
+from kstreams_assign.model import Store, SubtopologyShape, TopicPartition
 from kstreams_assign.tasks.stores import TaskStores, Write
 
 _FRACTIONS = 32
@@ -46,10 +46,10 @@ def indexed_by(name: str) -> str | None:
     return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else None
 
 
-def store_names(shape: SubtopologyShape) -> list[str]:
-    """Return the stores of a subtopology with the indexes that they need."""
-    names = [store.name for store in shape.stores]
-    return names + [index_of(store.name) for store in shape.stores if store.ttl_ms is not None]
+def store_names(stores: Iterable[Store]) -> list[str]:
+    """Return the names of stores, and of the indexes that they need."""
+    declared = list(stores)
+    return [*(each.name for each in declared), *(index_of(each.name) for each in declared if each.ttl_ms is not None)]
 
 
 def horizon(now_ms: int, ttl_ms: int) -> bytes:
@@ -83,7 +83,7 @@ class ExpiringStores:
         """By store and key: the rows of what ``due`` returned last, to be dropped with the entries."""
         self.get, self.get_many, self.range = inner.get, inner.get_many, inner.range
         self.offsets, self.identities, self.identify = inner.offsets, inner.identities, inner.identify
-        self.close = inner.close
+        self.approximate_count, self.close = inner.approximate_count, inner.close
         for store in ttl_ms:
             if inner.get(index_of(store), _COMPLETE) is None:
                 self._build(store)

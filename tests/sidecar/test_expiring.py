@@ -60,7 +60,7 @@ class ExpiringStand(Stand):
 @pytest.fixture
 def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExpiringStand]:
     monkeypatch.setattr(handler, "SHAPE", SHAPE)
-    stores = with_expiry(open_task_stores(tmp_path, store_names(SHAPE), timestamped=SHAPE.timestamped), SHAPE)
+    stores = with_expiry(open_task_stores(tmp_path, store_names(SHAPE.stores), timestamped=SHAPE.timestamped), SHAPE)
     yield ExpiringStand(stores)  # type: ignore[arg-type]
     stores.close()
 

@@ -68,7 +68,7 @@ class Twin:
 @settings(max_examples=examples(300))
 @given(ttl_ms=st.integers(1, 300), records_max=st.integers(1, 5), steps=STEPS)
 def test_what_is_due_is_what_a_scan_of_all_times_finds(ttl_ms: int, records_max: int, steps: list[tuple]) -> None:
-    inner = MemoryStores(store_names(shape(ttl_ms)))
+    inner = MemoryStores(store_names(shape(ttl_ms).stores))
     stores, twin, widths = ExpiringStores(inner, {"sessions": ttl_ms}), Twin(ttl_ms), [ttl_ms // 32]
     for step, what in steps:
         if step == "open":  # with another ttl
@@ -110,7 +110,7 @@ def test_the_horizon_compares_bytes_as_times(cases: list[tuple[int, int, int]]) 
 
 
 def opened(ttl_ms: int = 1000) -> ExpiringStores:
-    stores = with_expiry(MemoryStores(store_names(shape(ttl_ms))), shape(ttl_ms))
+    stores = with_expiry(MemoryStores(store_names(shape(ttl_ms).stores)), shape(ttl_ms))
     assert isinstance(stores, ExpiringStores)
     return stores
 
@@ -171,7 +171,7 @@ def test_rows_are_dropped_with_the_entries_and_stay_with_one_that_is_written_aga
 
 
 def test_names_of_indexes() -> None:
-    assert store_names(shape(5)) == ["sessions", "other", index_of("sessions")]
+    assert store_names(shape(5).stores) == ["sessions", "other", index_of("sessions")]
     assert (indexed_by(index_of("sessions")), indexed_by("sessions")) == ("sessions", None)
     inner = MemoryStores(["a"])
     assert with_expiry(inner, SubtopologyShape(("in",), (Store("a"),))) is inner
@@ -202,7 +202,7 @@ def test_a_store_with_a_ttl_keeps_times() -> None:
 
 
 def on_disk(path: Path, declared: SubtopologyShape) -> TaskStores:
-    return with_expiry(open_task_stores(path, store_names(declared), timestamped=declared.timestamped), declared)
+    return with_expiry(open_task_stores(path, store_names(declared.stores), timestamped=declared.timestamped), declared)
 
 
 PLAIN = SubtopologyShape(("in",), (Store("sessions", timestamped=True), Store("other")))

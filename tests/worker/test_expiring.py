@@ -265,7 +265,7 @@ INPUT = TopicPartition("in", 0)
 
 
 def expiry(entries: int, now_ms: int = 10_000) -> TaskExpiry:
-    stores = with_expiry(MemoryStores(store_names(SHAPE)), SHAPE)
+    stores = with_expiry(MemoryStores(store_names(SHAPE.stores)), SHAPE)
     assert isinstance(stores, ExpiringStores)
     stores.write({STORE: [(b"%d" % n, stamped(b"", 0)) for n in range(entries)]}, {})
     return TaskExpiry(SHAPE, stores, {INPUT: PartitionTime()}, lambda: now_ms)
@@ -305,7 +305,7 @@ def test_a_task_whose_store_cannot_be_read_is_reported_and_does_not_hold_up_the_
 def test_what_is_deleted_is_decided_by_the_time_of_the_input_that_is_committed() -> None:
     """A session that has polled records and not committed them may end, and they are read again."""
     shape = SubtopologyShape(("in",), (Store(STORE, ttl_ms=TTL_MS),))
-    stores = with_expiry(MemoryStores(store_names(shape)), shape)
+    stores = with_expiry(MemoryStores(store_names(shape.stores)), shape)
     assert isinstance(stores, ExpiringStores)
     stores.write({STORE: [(b"k", stamped(b"", 0))]}, {})
     times = {INPUT: PartitionTime()}

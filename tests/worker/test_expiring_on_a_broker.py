@@ -77,7 +77,7 @@ class Sessions(App):
         shape = SubtopologyShape((self.name,), (self.store,))
         for partition in range(PARTITIONS):
             path = self.folder / f"state-{number}" / self.name / str(TaskId(0, partition))
-            stores = open_task_stores(path, store_names(shape), timestamped=frozenset({STORE}))
+            stores = open_task_stores(path, store_names(shape.stores), timestamped=frozenset({STORE}))
             held[partition] = {key: value[8:] for key, value in stores.range(STORE)}
             rows = [row[8:] for row, _ in stores.range(index_of(STORE), bytes(8))]
             assert held[partition].keys() <= set(rows)
