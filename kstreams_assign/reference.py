@@ -298,6 +298,7 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
     "Task.every": {"ConfigError": "The interval, the clock or the function is wrong."},
     "Timers.set": {"ConfigError": "The time or the name is out of range."},
+    "Store": {"ConfigError": "``ttl_ms`` or ``ttl_clock`` is not possible, or ``ttl_ms`` stands beside ``source``."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
         "TopologyMismatch": "Numbers of partitions contradict each other.",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kstreams_assign.client_settings import unknown_key
 from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import Store
+from kstreams_assign.model import TTL_CLOCKS, TTL_MS_MAX, Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
@@ -71,6 +71,15 @@ STORE_KEYS: Mapping[str, Key] = {
     "source": Key("a topic", "A source of the subtopology that is the store's changelog: the store is a table of it."),
     "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
     "drop_headers": Key("true or false", "Whether headers of changelog records may be lost. Default: false, an error."),
+    "ttl_ms": Key(
+        f"a whole number, 1 to {TTL_MS_MAX}",
+        "Milliseconds after which an entry expires that was not written again. Default: entries stay.",
+    ),
+    "ttl_clock": Key(
+        ", ".join(TTL_CLOCKS),
+        "Time by which entries expire: the highest timestamp of the task's records, or the clock of the machine. "
+        "Default: stream.",
+    ),
     "in_memory": Key("true or false", "Whether the store is kept in memory and not on disk. Default: false."),
     "changelog_config": Key(
         "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
@@ -227,6 +236,7 @@ def _store(key: str, store: object) -> Store:
     source = store.get("source")
     if source is not None and not isinstance(source, str):
         raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
+    ttl_ms, ttl_clock = store.get("ttl_ms"), store.get("ttl_clock", "stream")
     return Store(
         name,
         logged=changelog,
@@ -235,6 +245,8 @@ def _store(key: str, store: object) -> Store:
         drop_headers=drops,
         in_memory=in_memory,
         changelog_config=store.get("changelog_config", {}),
+        ttl_ms=ttl_ms,
+        ttl_clock=ttl_clock,
     )
 
 

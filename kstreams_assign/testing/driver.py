@@ -24,9 +24,11 @@ from kstreams_assign.serdes.named import serde_of
 from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.buffer import WriteBuffer
+from kstreams_assign.tasks.expiry import store_names, with_expiry
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer, pending
 from kstreams_assign.testing.around import (
     DirectCalls,
@@ -46,6 +48,7 @@ from kstreams_assign.topology.flows import bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
@@ -105,10 +108,10 @@ class TopologyTestDriver:
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
         self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker)
-        self._stores: dict[TaskId, MemoryStores] = {}
+        self._stores: dict[TaskId, TaskStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
-        self._prepared: list[tuple[MemoryStores, WriteBuffer]] = []
+        self._prepared: list[tuple[TaskStores, WriteBuffer]] = []
         self._auto_commit = auto_commit
         clocks = self._clock.clocks()
         self._functions = DrivenFunctions(
@@ -284,7 +287,12 @@ class TopologyTestDriver:
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
         self._prepared.append((stores, buffer))
-        timestamped = name in self._shape.subtopologies[task.subtopology].timestamped
+        sub = self._shape.subtopologies[task.subtopology]
+        if any(store.name == name and store.ttl_ms is not None for store in sub.stores):
+            return ExpiringKeyValueStore(
+                name, stores, buffer, self._at_work, task, lambda: self._loop.horizon(task, name)
+            )
+        timestamped = name in sub.timestamped
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
 
@@ -392,9 +400,9 @@ class TopologyTestDriver:
         """Give all tasks to the loop, as the assignment of a new generation does."""
         tasks = self._topics.tasks()
         for task in tasks:
-            names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]
-            if names and task not in self._stores:
-                self._stores[task] = MemoryStores(names)
+            sub = self._shape.subtopologies[task.subtopology]
+            if sub.stores and task not in self._stores:
+                self._stores[task] = with_expiry(MemoryStores(store_names(sub.stores)), sub)
         self._generation += 1
         self._loop.adopt(self._generation, Adopted(tasks, frozenset(), frozenset()))
         self._turn()
@@ -403,7 +411,12 @@ class TopologyTestDriver:
         """Turn the loop until nothing is left to do; the pause of a task that failed passes at once."""
         while True:
             self._turn()
-            if self._inputs.any_waits or self._loop.has_orders or self._functions.wait_ms() == 0:
+            if (
+                self._inputs.any_waits
+                or self._loop.has_orders
+                or self._functions.wait_ms() == 0
+                or (self._auto_commit and self._loop.commits.more_expired)
+            ):
                 continue
             if all(state is TaskState.RUNNING for state in self._loop.states().values()):
                 return

@@ -7,7 +7,7 @@ with a task's writes (``task_workspace``).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeVar, overload
 
@@ -24,6 +24,7 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
+from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
@@ -32,6 +33,7 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+_NO_HORIZONS: Mapping[str, Callable[[], bytes]] = {}
 
 
 class Task:
@@ -53,11 +55,13 @@ class Task:
         times: Mapping[TopicPartition, PartitionTime],
         timing: Timing,
         application_id: str = "",
+        horizons: Mapping[str, Callable[[], bytes]] = _NO_HORIZONS,
     ) -> None:
         self.id = task_id
         self._timing = timing
         self._at_work = at_work
         self._times = times
+        self._horizons = horizons
         self._sinks = sinks
         self._shape = shape
         self._stores = stores
@@ -140,6 +144,8 @@ class Task:
             raise ConfigError(f"store {name!r}: keeps the keyed timers; use task.timers")
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
+        if name in self._horizons:
+            return ExpiringKeyValueStore(name, self._stores, self._buffer, self._at_work, self.id, self._horizons[name])
         view = TimestampedKeyValueStore if stores[name].timestamped else KeyValueStore
         return view(name, self._stores, self._buffer, self._at_work, self.id)
 

@@ -23,6 +23,7 @@ stores = [
     "totals",
     {name = "cache", changelog = false},
     {name = "timed", type = "timestamped_key_value", drop_headers = true},
+    {name = "sessions", ttl_ms = 1000, ttl_clock = "wall"},
     {name = "quick", in_memory = true, changelog_config = {"min.insync.replicas" = 2}},
 ]
 sinks = ["customer-totals"]
@@ -44,7 +45,8 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     assert first.shape.sources == ("orders", "returns")
     timed = Store("timed", timestamped=True, drop_headers=True)
     quick = Store("quick", in_memory=True, changelog_config={"min.insync.replicas": 2})
-    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed, quick)
+    sessions = Store("sessions", ttl_ms=1000, ttl_clock="wall")
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed, sessions, quick)
     assert first.sinks == {"customer-totals": "customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
@@ -112,6 +114,14 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', drop_headers = 1}]",
             r"stores\[0\].drop_headers = 1: must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', ttl_ms = '5'}]",
+            r"store s: ttl_ms = '5': must be a whole number of milliseconds, 1 to",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', ttl_clock = 'event'}]",
+            r"store s: ttl_clock = 'event': must be one of stream, wall",
         ),
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', in_memory = 1}]",
