@@ -247,7 +247,7 @@ def test_a_look_up_at_the_owner_does_not_find_what_has_expired() -> None:
         answer: Future = Future()
         made._loop.peek(TASK, STORE, key, answer)
         made._loop.turn(wait=False)
-        (value,) = answer.result(0)
+        value: bytes | None = answer.result(0).value
         return value
 
     with driver(keep, auto_commit=False) as made:
