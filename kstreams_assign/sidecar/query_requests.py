@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Protocol
 
-from kstreams_assign.errors import KStreamsAssignError, QueryRefused
+from kstreams_assign.errors import KStreamsAssignError, QueryRefused, SidecarRefused
 from kstreams_assign.query.client import QueryResult
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.session import error_reply
@@ -49,12 +49,15 @@ class QueryRequests:
         try:
             result = self.query(store, key, timeout_s=timeout_s, **fields)
         except KStreamsAssignError as cause:
-            port.answer(request.id, error_reply(request.id, refused(_code(cause), str(cause))))
+            port.answer(request.id, error_reply(request.id, _refusal(cause)))
         else:
             port.answer(request.id, {"id": request.id, "ok": asdict(result)})
 
 
-def _code(cause: KStreamsAssignError) -> str:
-    if isinstance(cause, QueryRefused):
-        return {"does_not_exist": "no_such_store", "too_large": "too_large"}.get(cause.code, "store_not_available")
-    return "store_not_available"
+def _refusal(cause: KStreamsAssignError) -> SidecarRefused:
+    code = cause.code if isinstance(cause, QueryRefused) else ""
+    if code == "does_not_exist":
+        return refused("no_such_store", str(cause))
+    if code == "too_large":
+        return refused("too_large", str(cause))
+    return refused("store_not_available", str(cause))
