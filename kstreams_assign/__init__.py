@@ -63,6 +63,9 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
     from kstreams_assign.testing.driver import TopologyTestDriver as TopologyTestDriver
     from kstreams_assign.topology.flows import Repartition as Repartition
+    from kstreams_assign.topology.global_tables import GlobalTable as GlobalTable
+    from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
+    from kstreams_assign.worker.global_views import ReadOnlyTimestampedKeyValueStore as ReadOnlyTimestampedKeyValueStore
     from kstreams_assign.worker.group_member import Assignment as Assignment
     from kstreams_assign.worker.group_member import CommitDue as CommitDue
     from kstreams_assign.worker.group_member import Drained as Drained
@@ -122,6 +125,8 @@ _NAMES_BY_MODULE = {
     "tasks.stamped": ("ValueAndTime",),
     "testing.driver": ("TopologyTestDriver",),
     "topology.flows": ("Repartition",),
+    "topology.global_tables": ("GlobalTable",),
+    "worker.global_views": ("ReadOnlyKeyValueStore", "ReadOnlyTimestampedKeyValueStore"),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),
     "sidecar.aio": ("AsyncSidecarClient",),

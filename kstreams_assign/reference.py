@@ -195,7 +195,8 @@ def errors() -> tuple[ErrorDescription, ...]:
 
 _RUN: Mapping[str, str] = {
     "ConfigError": (
-        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` cannot be listened at, a "
+        "The brokers refuse the settings of ``client``, a sink topic or the topic of a global table does not exist, "
+        "``http`` cannot be listened at, a "
         "store's changelog is of a kind that cannot be read here, or other programs use the group of this "
         "``application_id``."
     ),
@@ -227,6 +228,7 @@ _DRIVEN: Mapping[str, str] = {
     "WorkerNotRunning": "The driver is closed, or an error has ended it.",
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
+_NOT_READABLE = "The global table is not complete, is built again, or the worker is not running."
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -238,6 +240,9 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "It has no sources, a function that does not take a task and records, or a wrong argument."
     },
     "Repartition": {"ConfigError": "The name is empty, or the number of partitions is not positive."},
+    "GlobalTable": {"ConfigError": "The name cannot be a store's name, or the topic is missing."},
+    "ReadOnlyKeyValueStore": {"StateError": _NOT_READABLE},
+    "ReadOnlyTimestampedKeyValueStore": {"StateError": _NOT_READABLE},
     "Worker": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or a name is impossible."
@@ -258,6 +263,10 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "The topology declares no such store.",
         "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
     },
+    "Worker.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Worker.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
+    "Task.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Task.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
@@ -275,6 +284,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver.timestamped_store": {
         "ConfigError": "The topology declares no such timestamped store, or has no such partition."
     },
+    "TopologyTestDriver.global_table": {"ConfigError": "The driver has no such global table."},
+    "TopologyTestDriver.timestamped_global_table": {"ConfigError": "The driver has no such timestamped global table."},
     "GroupMember": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "

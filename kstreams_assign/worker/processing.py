@@ -45,6 +45,7 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.commits import Commits
 from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.global_views import NO_TABLES
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
@@ -155,6 +156,7 @@ class Processor:
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
         self.turned_ms = clocks.monotonic_ms()
+        self.global_tables = NO_TABLES
         self.restoring: Restoring
 
     def connect(
@@ -445,7 +447,8 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
+        workspace = TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times, self.global_tables)
+        running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):

@@ -2,7 +2,8 @@
 
 There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
 functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
-probe early. The first thread that fails ends the others; ``run`` raises its error.
+probe early. One more keeps global tables, if there are any; the main threads start once these are complete. The first
+thread that fails ends the others; ``run`` raises its error.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from kstreams_assign.state.opening import open_state
 from kstreams_assign.status.server import StatusServer
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import (
     add_repartition_counts,
     missing_sources,
@@ -65,8 +67,17 @@ from kstreams_assign.worker.first_look import (
     FIRST_ANSWER_S,
     TopicLimits,
     refuse_changelogs_of_other_kinds,
+    refuse_missing_global_topics,
     refuse_missing_sinks,
 )
+from kstreams_assign.worker.global_thread import TableReaders
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
+from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
@@ -110,12 +121,21 @@ class Runtime:
     the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
     """
 
-    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        flows: Sequence[Flow],
+        labour: Labour,
+        on_event: EventListener | None,
+        global_tables: Sequence[GlobalTable] = (),
+    ) -> None:
         config, on_event = apply_share(config, on_event)
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        self._tables = checked_global_tables(global_tables, self._shape)
+        self._readers = TableReaders(self._tables)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
@@ -161,8 +181,12 @@ class Runtime:
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
+            refuse_missing_global_topics(admin, self._tables, self.log)
+            tables = KeptTables(
+                self._config, self._tables, self._readers, admin, self._local.directory, self.log, self._ending
+            )
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
+                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending, tables
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
@@ -227,6 +251,17 @@ class Runtime:
         """
         return self._require_lookup().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
 
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return one of the ``global_tables``, to be read from any thread while ``run`` is at work.
+
+        Raises ``ConfigError`` for a name that is not declared.
+        """
+        return global_table(self._readers.views, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a table as ``global_table`` does, if it is ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._readers.views, name)
+
     def _require_lookup(self) -> Lookup:
         if self._lookup is None:
             raise KeyNotLocal("the worker is not running")
@@ -253,7 +288,9 @@ class _Running:
         local: _Local,
         log: EventLog,
         ending: EndRequest,
+        tables: KeptTables,
     ) -> None:
+        self._tables = tables
         self._config = config
         self._shape = shape
         self._local = local
@@ -337,6 +374,7 @@ class _Running:
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
+        self._processor.global_tables = tables.views
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
         self._restoring.receiver = self._processor
         self.parts = Parts(
@@ -350,6 +388,7 @@ class _Running:
             self._waiting,
             StateSizes(local.directory),
             labour.bad_records,
+            tables,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -357,18 +396,40 @@ class _Running:
         labour.connect(self._processor, self._facts)
 
     def run(self, requests: queue.SimpleQueue[Request], operation: Callable[[], str | None]) -> None:
-        """Start the threads, wait for the end, and stop them in an order that loses nothing.
+        """Complete the global tables, then work in the group until the end.
 
         ``operation`` returns how to leave the group.
         """
+        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
+        keeping = self._start("global-tables", self._tables.run)
+        try:
+            self._tables.await_ready()
+            if self._ending.is_set():
+                self._processor.commits.close()
+            else:
+                self._work()
+        finally:  # also after Ctrl-C, which comes out of a wait
+            self._ending.set()
+            self._tables.stop()
+            keeping.join()
+            self._stopped.set()
+            upkeep.join()
+            try:
+                self._disconnect(operation())
+            finally:  # after the group was left, which is not to wait for it
+                self._emptying.close()
+        if self._failures:
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        """Start the threads, wait for the end, and stop them in an order that loses nothing."""
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
         early = self._start("early-probing", lambda: self._early.run(self._ending))
         try:
             self._ending.wait()
-        finally:  # also after Ctrl-C, which comes out of the wait
+        finally:
             self._ending.set()
             self._membership.close()
             membership.join()
@@ -379,15 +440,7 @@ class _Running:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
-            self._stopped.set()
-            upkeep.join()
             early.join()
-            try:
-                self._disconnect(operation())
-            finally:  # after the group was left, which is not to wait for it
-                self._emptying.close()
-        if self._failures:
-            raise self._failures[0]
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
@@ -413,6 +466,7 @@ class _Running:
         self._inputs.close()
         self._reader.close()
         self._producer.close()
+        self._tables.close()
 
     def _purging(self, log: EventLog) -> Purging:
         config, topics = self._config, self._shape.repartition_topics
@@ -471,7 +525,7 @@ class _Running:
             if self._config.exactly_once:
                 inputs = self._processor.inputs_done
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
-            while not requests.empty():
+            while self._tables.ready and not requests.empty():
                 requests.get()(self._membership)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS

@@ -19,8 +19,10 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
+from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
@@ -42,6 +44,7 @@ class Task:
         buffer: WriteBuffer,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        global_tables: global_views.Views = global_views.NO_TABLES,
     ) -> None:
         self.id = task_id
         self._at_work = at_work
@@ -51,6 +54,7 @@ class Task:
         self._stores = stores
         self._buffer = buffer
         self._views: dict[str, KeyValueStore] = {}
+        self._global_tables = global_tables
 
     def store(self, name: str) -> KeyValueStore:
         """Return one of the subtopology's stores. Raises ``ConfigError`` for a name that it does not declare."""
@@ -65,6 +69,14 @@ class Task:
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
         return view
+
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a table of the worker's ``global_tables``. Raises ``ConfigError`` for a name that is not declared."""
+        return global_views.global_table(self._global_tables, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return global_views.timestamped_global_table(self._global_tables, name)
 
     def _open(self, name: str) -> KeyValueStore:
         stores = {store.name: store for store in self._shape.stores}

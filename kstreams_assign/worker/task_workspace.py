@@ -15,6 +15,7 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork, Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.task import Task
 
 
@@ -29,11 +30,13 @@ class TaskWorkspace:
         stores: TaskStores | None,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        global_tables: Views = NO_TABLES,
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times)
+        self.global_tables = global_tables
+        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, global_tables)
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
