@@ -343,7 +343,7 @@ def _table_reading(event: events.GlobalTableReadingEvent) -> str:
     left = "" if event.left_s is None else f", about {span(event.left_s * 1000)} left"
     return (
         f"Global table {event.table} is being read: {_count(event.remaining, 'offset')} of topic {event.topic} "
-        f"remain{left}; tasks start when it is complete."
+        f"{'remains' if event.remaining == 1 else 'remain'}{left}. It can be read when it is complete."
     )
 
 

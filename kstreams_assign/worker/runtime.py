@@ -298,6 +298,7 @@ class _Running:
         self._ending = ending
         self._stopped = threading.Event()
         self._failures: list[BaseException] = []
+        self._requested: list[Request] = []
         self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         fetching = config.consumer
@@ -525,12 +526,22 @@ class _Running:
             if self._config.exactly_once:
                 inputs = self._processor.inputs_done
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
-            while self._tables.ready and not requests.empty():
-                requests.get()(self._membership)
+            self._take_requests(requests)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()
         self._emptying.ask()  # what was moved there since
+
+    def _take_requests(self, requests: queue.SimpleQueue[Request]) -> None:
+        """Carry out what other threads want of the membership, once it is at work."""
+        while not requests.empty():
+            self._requested.append(requests.get())
+        if self._tables.ready:
+            asked, self._requested = self._requested, []
+            for request in asked:
+                request(self._membership)
+        elif Membership.drain in self._requested:
+            self._ending.set()  # it waits for global tables and has no tasks to move
 
     def _report_status(self) -> None:
         facts = self._facts()

@@ -400,11 +400,12 @@ def test_an_application_reads_a_global_table(shop: Shop) -> None:
         for customer, name in customers.items():
             producer.produce(names, None, customer, name)
         producer.flush(60)
+    shop.send(ORDERS)
     topology = {"sources": [shop.name], "stores": [STORE], "sinks": [shop.output]}
     shop.start(topology={"subtopology": [topology], "global_table": [{"name": "names", "topic": names}]})
     with shop.connect() as session:
         add_up_until(session, shop)
-        assert dict(session.range("0_1", "names")) == customers
+        assert dict(session.range("0_1", "names").entries) == customers
         assert session.get("0_0", "names", [ORDERS[0], b"none"]) == (customers[ORDERS[0]], None)
         with pytest.raises(SidecarRefused, match="is a global table, which is read-only") as refused:
             session.put("0_0", "names", {b"a": b"1"})
