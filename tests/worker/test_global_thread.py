@@ -17,7 +17,8 @@ from kstreams_assign.events import (
     GlobalTableRebuiltEvent,
     GlobalTableStoppedEvent,
 )
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.loop import Damaged
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.global_folders import GlobalFolders
 from kstreams_assign.status.views import GlobalTableView
@@ -180,6 +181,22 @@ def test_a_table_that_a_reader_cannot_read_is_built_again(rig, monkeypatch):
     rig.turn_until(lambda: not rig.status().ready)
     rig.until_ready()
     assert rig.held() == ALL
+    assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
+
+
+def test_all_partitions_are_read_from_the_start_and_not_only_once_they_are_counted_again(rig, monkeypatch):
+    monkeypatch.setattr(global_thread, "COUNT_MS", 1 << 60)
+    rig.until_ready()
+    assert rig.held() == ALL
+
+
+def test_an_error_of_a_database_that_was_replaced_meanwhile_is_not_one_of_the_new_one(rig):
+    rig.until_ready()
+    old = rig.thread._stores["t"]
+    rig.readers.failures.put(("t", StoreDamaged("a block is damaged")))
+    rig.turn_until(lambda: not rig.status().ready)
+    rig.thread._hear(Damaged(TaskId(-1, 0), old, StoreDamaged("the same block")))
+    rig.until_ready()
     assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
 
 
