@@ -8,6 +8,7 @@ What must not live here: when a table may be read or is built again; how it is r
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import assert_never
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import global_tables as machine
 from kstreams_assign.engine.global_tables import Effect, Event, GlobalTables
-from kstreams_assign.errors import BrokerError, StateError
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, StateError
 from kstreams_assign.events import (
     GlobalTableReadingEvent,
     GlobalTableReadyEvent,
@@ -38,8 +39,11 @@ from kstreams_assign.worker.global_stores import NOT_READ_YET, TableReads, Table
 from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, view_of
 from kstreams_assign.worker.restoring import rest_s
 
+_log = logging.getLogger(__name__)
+
 STEP_S = 0.1
 """How long a step waits for records. New records end the wait, and nothing else is urgent."""
+COUNT_RETRY_S = 0.5
 COUNT_MS, COUNT_MISSED_MS = 5_000, 1_000
 """How often partitions are counted, as a topic may grow; and while a topic does not exist."""
 REPORT_MS = 10_000
@@ -132,10 +136,21 @@ class GlobalThread:
                 self._close(name)
 
     def _begin(self) -> None:
-        counts = self._count()
-        for name, table in self._tables.items():
+        for name in self._tables:
             self._readers.reads[name].refuse(NOT_READ_YET)
+        counts = self._first_counts()
+        for name, table in self._tables.items():
             self._handle(machine.Added(name, counts.get(table.topic, 0) or 1))
+
+    def _first_counts(self) -> Mapping[str, int]:
+        """Count the partitions; the topics existed a moment ago, so brokers that are away will come back."""
+        while True:
+            try:
+                return self._count()
+            except BrokerUnavailable as error:
+                _log.warning("global tables wait for the broker and try again: %s", error)
+            if self._stopping.wait(COUNT_RETRY_S):
+                return {}
 
     def _turn(self) -> None:
         now_ms = monotonic_ms()

@@ -290,8 +290,18 @@ def test_folders_of_other_tables_and_old_ones_are_retired(rig):
     assert list(rig.directory.trash.path.iterdir()) == []
 
 
-def test_a_count_that_fails_at_the_start_is_an_error_of_the_worker(rig):
+def test_brokers_that_are_away_at_the_start_are_waited_for(rig, monkeypatch):
     rig.stop()
-    rig.topics.away = True
-    with pytest.raises(BrokerUnavailable):
-        rig.start()
+    monkeypatch.setattr(global_thread, "COUNT_RETRY_S", 0)
+    counted = rig.topics.count
+    answers = iter([BrokerUnavailable("away"), BrokerUnavailable("away")])
+
+    def count() -> dict[str, int]:
+        for failure in answers:
+            raise failure
+        return counted()
+
+    monkeypatch.setattr(rig.topics, "count", count)
+    rig.start()
+    rig.until_ready()
+    assert rig.held() == ALL
