@@ -6,7 +6,7 @@ What must not live here: when a table may be read (``engine.global_tables``).
 
 The idea: RocksDB may be read while another thread writes, so a read takes no lock, which would cost a third of it. What
 a reader must not see is a database that is being emptied or was opened again: a read that meets one is refused
-*afterwards*, as each refusal comes before the change.
+*afterwards*, as each refusal comes before the change, and is counted (``_lives``).
 """
 
 from __future__ import annotations
@@ -60,26 +60,26 @@ class TableReads:
     # --- any thread --------------------------------------------------------------------
 
     def get(self, key: bytes) -> bytes | None:
-        stores = self._stores
+        lives, stores = self._lives, self._stores
         if stores is None:
             self._raise()
         try:
             value = stores.get(self.name, key)
         except StateError as error:
             self._fail(stores, error)
-        if self._refused is not None:
+        if self._lives != lives:
             self._raise()
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        stores = self._stores
+        lives, stores = self._lives, self._stores
         if stores is None:
             self._raise()
         try:
             values = stores.get_many(self.name, keys) if keys else []
         except StateError as error:
             self._fail(stores, error)
-        if self._refused is not None:
+        if self._lives != lives:
             self._raise()
         return values
 

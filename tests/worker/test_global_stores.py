@@ -110,6 +110,27 @@ def test_a_range_that_is_cut_short_is_an_error_and_not_the_end_of_the_table(rock
     assert rocks.errors == []
 
 
+@pytest.mark.parametrize("name", ["get", "get_many"])
+def test_a_read_that_met_a_database_being_emptied_is_refused_although_the_table_is_complete_again(
+    rocks, monkeypatch, name
+):
+    rocks.stores.write({"t": [(b"a", b"1")]}, {P0: 1})
+    rocks.stores.allow_reads()
+    stores = rocks.reads._stores
+    read = getattr(type(stores), name)
+
+    def slow(*arguments: object) -> object:
+        rocks.stores.wipe()
+        value = read(*arguments)
+        rocks.stores.write({"t": [(b"a", b"1")]}, {P0: 1})
+        rocks.stores.allow_reads()
+        return value
+
+    monkeypatch.setattr(type(stores), name, slow)
+    with pytest.raises(StateError, match="it is ready now; read again"):
+        getattr(rocks.reads, name)(b"a" if name == "get" else [b"a"])
+
+
 def test_an_error_of_the_database_is_reported_and_is_no_damage_of_the_readers_own_stores(rocks, monkeypatch):
     rocks.stores.allow_reads()
     damage = StoreDamaged("a block is damaged")
