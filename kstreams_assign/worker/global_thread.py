@@ -203,6 +203,7 @@ class GlobalThread:
     # --- what the engine hears and decides -------------------------------------------------
 
     def _hear(self, event: loop.Event) -> None:
+        assert not isinstance(event, loop.Restored), "tables are read as standbys are"
         name = self._names[event.task.partition]
         match event:
             case loop.Progress(_, _, progress):
@@ -214,8 +215,6 @@ class GlobalThread:
             case loop.Damaged(_, stores, error):
                 if stores is self._stores.get(name):  # or it was closed by an event before this one
                     self._handle(machine.StoresFailed(name, error))
-            case loop.Restored():
-                raise AssertionError("tables are read as standbys are")
             case _:
                 assert_never(event)
 
