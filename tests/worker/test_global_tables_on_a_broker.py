@@ -226,7 +226,8 @@ def test_exactly_once_an_open_transaction_neither_shows_nor_delays_the_start(cou
     until(lambda: held(running) == {b"it": b"Italy", b"ch": b"Switzerland"})
 
 
-def test_a_worker_whose_table_cannot_be_kept_waits_without_work_and_can_be_closed(countries):
+@pytest.mark.parametrize("end", ["close", "drain"])
+def test_a_worker_whose_table_cannot_be_kept_waits_without_work_and_can_be_ended(countries, end):
     countries.create()
     countries.send(countries.input, CODES)
     blocked = countries.folder / "1" / countries.name / "global"
@@ -234,8 +235,9 @@ def test_a_worker_whose_table_cannot_be_kept_waits_without_work_and_can_be_close
     blocked.write_text("a file where a folder should be")
     running = countries.start(1)
     running.until_event(GlobalTableStoppedEvent)
-    running.until(lambda events: any(isinstance(event, StatusEvent) for event in events))
-    running.stop()
+    running.until_event(StatusEvent)
+    getattr(running.worker, end)()
+    running.join()
     assert running.error is None
     assert running.reported(JoiningEvent) == []
     assert countries.seen == []
