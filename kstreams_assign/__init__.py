@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import StateError as StateError
     from kstreams_assign.errors import StoreDamaged as StoreDamaged
     from kstreams_assign.errors import TaskMigrated as TaskMigrated
+    from kstreams_assign.errors import TaskNotLocal as TaskNotLocal
     from kstreams_assign.errors import TopicNotFound as TopicNotFound
     from kstreams_assign.errors import TopologyMismatch as TopologyMismatch
     from kstreams_assign.errors import TransactionAborted as TransactionAborted
@@ -114,6 +115,7 @@ _NAMES_BY_MODULE = {
         "StateError",
         "StoreDamaged",
         "TaskMigrated",
+        "TaskNotLocal",
         "TopicNotFound",
         "TopologyMismatch",
         "TransactionAborted",

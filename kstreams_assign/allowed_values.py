@@ -72,6 +72,16 @@ COSTS: Mapping[str, Range] = {
 """Ranges of settings that may also be left out. Java adds up costs in 32 bits; with this limit a task may have two
 thousand partitions."""
 
+MEMORY: Mapping[str, Range] = {
+    "memory_limit_bytes": Range(1 << 20),
+    "rocksdb_block_cache_bytes": Range(1 << 20),
+    "rocksdb_write_buffers_bytes": Range(1 << 20),
+    "input_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
+    "restore_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
+    "output_buffer_max_bytes": Range(1 << 20),
+}
+"""Ranges of settings that may also be left out; ``memory`` decides then. librdkafka's queues have at most 2 GiB."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "assignor": ASSIGNOR_NAMES,
     "processing_guarantee": GUARANTEES,
@@ -86,7 +96,7 @@ def check_value(key: str, value: object) -> None:
     """Raise ``ConfigError`` for a value that the setting may not have. A setting without an entry may have any."""
     if key in CHOICES and value not in CHOICES[key]:
         raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(CHOICES[key])}")
-    allowed = RANGES.get(key) or (None if value is None else COSTS.get(key))
+    allowed = RANGES.get(key) or (None if value is None else COSTS.get(key) or MEMORY.get(key))
     if allowed is not None and not allowed.allows(value):
         raise ConfigError(f"{key} = {value!r}: must be {allowed}")
 

@@ -68,6 +68,8 @@ COMMANDS = {
         RUN, "kstreams_assign.sidecar.command:worker", "A member for an application in any language, at a socket."
     ),
     "drain": Entry(RUN, "kstreams_assign.sidecar.command:drain", "Let a worker leave without silence."),
+    "pause": Entry(RUN, "kstreams_assign.sidecar.pause_command:pause", "Pause tasks: their input waits."),
+    "resume": Entry(RUN, "kstreams_assign.sidecar.pause_command:resume", "End the pause of tasks."),
     "clean": Entry(RUN, "kstreams_assign.sidecar.command:clean", "Remove local state, or say what would go and why."),
     "inspect": Entry(LOOK, "kstreams_assign.insight.command:inspect", "Show a live group: who has what, and why."),
     "what-if": Entry(

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES, Guarantee, check_value, check_values
+from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES, Guarantee, check_value, check_values
 from kstreams_assign.client_settings import (
     MemberTimes,
     check_arguments,
@@ -23,6 +23,7 @@ from kstreams_assign.client_settings import (
     unknown_key,
 )
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.memory import Memory, divide_memory
 from kstreams_assign.model import HostInfo
 
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
@@ -211,6 +212,31 @@ class Config:
     buffered_records_max: int = 20_000
     """Number of processed records that may wait for a commit. Processing pauses there until the commit."""
 
+    memory_limit_bytes: int | None = None
+    """Bytes of memory that this process may take, such as the limit of its container: the next five settings divide
+    them, as far as they are not set. Without it, each has its own default, some 1.1 GB in all. Your own objects come on
+    top."""
+
+    rocksdb_block_cache_bytes: int | None = None
+    """Bytes of the cache that all stores of this process share. Without it, the share of ``memory_limit_bytes``, or
+    64 MiB."""
+
+    rocksdb_write_buffers_bytes: int | None = None
+    """Bytes of new entries that RocksDB holds in memory, of all stores together. Without it, the share of
+    ``memory_limit_bytes``, or 256 MiB."""
+
+    input_buffer_max_bytes: int | None = None
+    """Bytes of input records that are fetched ahead, of all tasks together (KIP-770). Without it, the share of
+    ``memory_limit_bytes``, or 64 MiB."""
+
+    restore_buffer_max_bytes: int | None = None
+    """Bytes of changelog records that are fetched ahead while stores are restored, of all stores together. Without it,
+    the share of ``memory_limit_bytes``, or 64 MiB."""
+
+    output_buffer_max_bytes: int | None = None
+    """Bytes of keys and values that tasks wrote and emitted and that wait for a commit. Processing pauses there until
+    the commit. Without it, the share of ``memory_limit_bytes``, or 64 MiB."""
+
     repartition_purge_interval_ms: int = 30_000
     """Milliseconds between two deletions of consumed records from repartition topics."""
 
@@ -238,6 +264,7 @@ class Config:
             if not isinstance(getattr(self, key), bool):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
         check_values(self, CHOICES)
+        check_values(self, MEMORY)
         self._check_shapes()
         self._check_racks()
         self._check_token()
@@ -248,7 +275,8 @@ class Config:
                 f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
                 f"session_timeout_ms = {self.session_timeout_ms}"
             )
-        self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
+        self._refuse_two_queue_sizes()
+        self.endpoint, self.http_address, self.memory  # noqa: B018  # refuses a wrong value now, not when it is used
 
     def _check_shapes(self) -> None:
         """Check tables and lists of strings. Values of ``client`` are not shown, as they may be passwords."""
@@ -275,6 +303,13 @@ class Config:
                 f"socket_token ({size}, not shown): "
                 f"must be a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
             )
+
+    def _refuse_two_queue_sizes(self) -> None:
+        name = "queued.max.messages.kbytes"
+        if name in self.client:
+            for key in ("memory_limit_bytes", "input_buffer_max_bytes", "restore_buffer_max_bytes"):
+                if (value := getattr(self, key)) is not None:
+                    raise ConfigError(f"client: {name}: remove it, as {key} = {value} sets it, too")
 
     def _check_racks(self) -> None:
         """Check costs, and tags as ``StreamsConfig`` does."""
@@ -304,6 +339,17 @@ class Config:
     def consumer(self) -> Mapping[str, str]:
         """Return ``client`` for a client that fetches records, with the rack of this process (KIP-392)."""
         return self.client if self.client_rack is None else {**self.client, "client.rack": self.client_rack}
+
+    @property
+    def memory(self) -> Memory:
+        """Return what each part of this process may fill."""
+        return divide_memory(self.memory_limit_bytes, {key: getattr(self, key) for key in MEMORY})
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """Return ``max_poll_bytes``, or less where the buffers for input and output are small."""
+        memory = self.memory
+        return min(self.max_poll_bytes, memory.input_buffer_max_bytes // 2, memory.output_buffer_max_bytes // 2)
 
     @property
     def exactly_once(self) -> bool:

@@ -34,6 +34,7 @@ again, or end and be started again with other settings. An error that ends a wor
     │   ├── SidecarRefused
     │   └── SidecarDisconnected
     ├── KeyNotLocal
+    ├── TaskNotLocal
     ├── TaskMigrated
     ├── LocalBrokerError
     ├── SparkError
@@ -308,6 +309,13 @@ class SidecarDisconnected(SidecarError):
 
 class KeyNotLocal(KStreamsAssignError):
     """A key cannot be read in this process: its task runs elsewhere, did not answer in time, or no worker runs.
+
+    Ask the process that the message names, or ask again after the rebalance.
+    """
+
+
+class TaskNotLocal(KStreamsAssignError):
+    """A task cannot be paused or resumed in this process: it runs elsewhere, is about to leave, or no worker runs.
 
     Ask the process that the message names, or ask again after the rebalance.
     """

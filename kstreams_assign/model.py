@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -80,6 +80,8 @@ class Store:
     - ``source``: source topic that is the changelog: the store is a table of it.
     - ``timestamped``: whether a time is kept beside each value.
     - ``drop_headers``: whether headers of the changelog may be lost.
+    - ``in_memory``: whether the store is kept in memory, not on disk.
+    - ``changelog_config``: settings of the changelog topic.
     """
 
     name: str
@@ -95,6 +97,12 @@ class Store:
     drop_headers: bool = False
     """Whether to ignore headers in the changelog. Otherwise the first header is an error: Java's stores with headers
     (KIP-1271) write them."""
+    in_memory: bool = False
+    """Whether the store is kept in memory (Kafka: ``Stores.inMemoryKeyValueStore``). It is restored from its changelog
+    each time a task starts in a process."""
+    changelog_config: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Topic settings of the changelog by Kafka's names, as in ``{"min.insync.replicas": "2"}`` (Kafka:
+    ``withLoggingEnabled``). The leader sets them when it creates the topic; an existing topic keeps its settings."""
 
     def changelog(self, application_id: str) -> str:
         """Return the topic from which the store is restored."""
@@ -151,6 +159,11 @@ class SubtopologyShape:
         """Return the names of the timestamped stores."""
         return frozenset(store.name for store in self.stores if store.timestamped)
 
+    @property
+    def in_memory(self) -> frozenset[str]:
+        """Return the names of the stores that are kept in memory."""
+        return frozenset(store.name for store in self.stores if store.in_memory)
+
 
 @dataclass(frozen=True, slots=True)
 class TopologyShape:
@@ -201,6 +214,15 @@ class TopologyShape:
             for store in self.subtopologies[task.subtopology].stores
             if store.logged
         }
+
+    def kept_changelogs(self, application_id: str, task: TaskId) -> frozenset[TopicPartition]:
+        """Return the changelog partitions whose offsets are valid after the task closes: those of stores on disk.
+
+        An in-memory store is empty after that (Kafka: ``ProcessorStateManager.checkpoint`` leaves it out).
+        """
+        in_memory = self.subtopologies[task.subtopology].in_memory
+        changelogs = self.changelogs(application_id, task).items()
+        return frozenset(partition for store, partition in changelogs if store not in in_memory)
 
     def changelog_topics(self, application_id: str) -> list[str]:
         """Return the changelog topics that are no source topics."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 from logging import getLevelName
 from typing import Any, get_args, get_type_hints
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES
+from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES
 from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.events import EVENTS
@@ -42,6 +42,8 @@ _NOT_IN_KAFKA = frozenset(
     {
         *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
+        *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),
+        *("restore_buffer_max_bytes", "output_buffer_max_bytes"),
     }
 )
 _KAFKA_NAMES: Mapping[str, str] = {
@@ -59,7 +61,7 @@ _ALLOWED: Mapping[str, str] = {
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}
@@ -229,6 +231,12 @@ _DRIVEN: Mapping[str, str] = {
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
 _NOT_READABLE = "The global table is not complete, is built again, or the worker is not running."
+_PAUSE = {
+    "TaskNotLocal": "The task is not active here, or leaves before the commit, or the worker is not running.",
+    "ConfigError": "The argument is no task and no subtopology of the topology.",
+    "BrokerUnavailable": "It is not committed in ``timeout_s``; the worker goes on trying.",
+}
+
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -267,6 +275,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Worker.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
     "Task.global_table": {"ConfigError": "The worker declares no such global table."},
     "Task.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
+    "Worker.pause": _PAUSE,
+    "Worker.resume": _PAUSE,
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},

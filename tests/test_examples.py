@@ -146,6 +146,23 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
         counted_after([b"to die to sleep"])
 
 
+def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"added-items": 2, "carts": 2}, WITHIN_S)
+    produce(broker, "added-items", [b"ann", b"ann", b"anna", b"bob"], b"tea")
+    produce(broker, "added-items", [b"ann", b"bob"], b"bread")
+    wanted = {b"ann": b"1 bread, 2 tea", b"anna": b"1 tea", b"bob": b"1 bread, 1 tea"}
+    with running("carts.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "carts", wanted) == wanted
+    assert process.returncode == 0
+    assert not list(tmp_path.rglob("0_*")), "nothing of a store is on disk"
+    produce(broker, "added-items", [b"ann"], b"jam")
+    wanted[b"ann"] = b"1 bread, 1 jam, 2 tea"
+    with running("carts.py", broker, folder=tmp_path):
+        assert last_values(broker, "carts", wanted) == wanted
+    changelog = "list-carts-items-changelog"
+    assert ClusterAdmin(broker).own_settings([changelog], WITHIN_S)[changelog]["segment.ms"] == "3600000"
+
+
 def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
     minute = 60_000
@@ -198,6 +215,26 @@ def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(
     assert "json.decoder.JSONDecodeError" in listed.stdout
     assert "    bob = five" in listed.stdout
     assert subprocess.run([*command, "--resend"], check=True).returncode == 0
+
+
+def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"orders": 1, "invoices": 2}, WITHIN_S)
+    invoices = [TopicPartition("invoices", number) for number in range(2)]
+
+    def ends():
+        return sum(ClusterAdmin(broker).end_offsets(invoices, WITHIN_S).values())
+
+    with running("pausing.py", broker, folder=tmp_path) as process:
+        produce(broker, "orders", [b"ann", b"bob"], b"")
+        assert last_values(broker, "invoices", {b"ann": b"0-1", b"bob": b"0-2"}) == {b"ann": b"0-1", b"bob": b"0-2"}
+        process.send_signal(signal.SIGUSR2)
+        assert process.stdout.readline() == "paused: 0_0\n"
+        produce(broker, "orders", [b"ann"], b"")
+        before = ends()
+        process.send_signal(signal.SIGUSR2)
+        assert process.stdout.readline() == "resumed: 0_0\n"
+        assert last_values(broker, "invoices", {b"ann": b"0-3", b"bob": b"0-2"}) == {b"ann": b"0-3", b"bob": b"0-2"}
+    assert (before, ends()) == (2, 3)
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])

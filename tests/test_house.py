@@ -26,6 +26,7 @@ PURE_ROOMS = (
     "model.py",
     "errors.py",
     "allowed_values.py",
+    "memory.py",
     "client_settings",
     "topology",
     "wire",
@@ -59,6 +60,7 @@ ROOM_OF_PACKAGE = {
         "insight",
         "sim/simulate.py",
         "sim/tables/show.py",
+        "sidecar/pause_command.py",
         *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "processes", "sidecar", "sim")),
     ),
 }

@@ -39,6 +39,8 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("worker",): (2, ("--config", "none.toml")),
     ("run",): (2, ("absent:worker",)),
     ("drain",): (2, ("--config", "none.toml")),
+    ("pause",): (2, ("--config", "none.toml")),
+    ("resume",): (2, ("--config", "none.toml")),
     ("clean",): (2, ("--config", "none.toml")),
     ("history", "follow"): ("history", ("--out", "history", "-b", NO_BROKER)),
     ("history", "report"): ("history", ("--out", "history", "--html", "page.html")),

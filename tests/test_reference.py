@@ -108,7 +108,7 @@ def test_every_error_that_the_code_of_a_worker_raises_is_in_the_table_of_its_cal
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)
     } & names
     raised |= {kind.__name__ for kind in [*FAULTS.values(), *_ERRORS.values()]}
-    calls = ("Worker", "Worker.run", "Worker.locate", "Worker.read")
+    calls = ("Worker", "Worker.run", "Worker.locate", "Worker.read", "Worker.pause")
     placed = {name for call in calls for name in reference.RAISED_BY[call]}
     assert len(raised) > 12
     assert raised - placed - reference.NOT_RAISED.keys() - HANDLED.keys() == set()

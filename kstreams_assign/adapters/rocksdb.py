@@ -57,14 +57,17 @@ from kstreams_assign.adapters.store_layout import (
 )
 from kstreams_assign.adapters.store_range import StoreRange
 from kstreams_assign.errors import StateError
+from kstreams_assign.memory import Memory
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.stores import Write
 
 _log = logging.getLogger(__name__)
 
+_WRITE_BUFFER_BYTES, _WRITE_BUFFER_BYTES_MIN = 8 << 20, 1 << 20
 _UNFLUSHED_MAX = 4
 _LEVEL0_MAX = 32
 _FAILURES = "rocksdb.background-errors"
+_KEYS = "rocksdb.estimate-num-keys"
 _ROOM_TRY_S = 0.002
 """In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
@@ -77,7 +80,8 @@ class RocksMemory:
     """Memory that all databases opened with it share: one block cache, one limit on unwritten data.
 
     ``write_buffer_bytes`` is for one store; a small one also writes faster, as its skip list fits the processor's
-    cache. A database that would pass ``write_buffers_bytes`` in sum flushes early instead.
+    cache. A database that would pass ``write_buffers_bytes`` in sum flushes early instead. With ``index_in_cache`` the
+    indexes and filters of open files count as part of the cache, and not beside it.
     """
 
     def __init__(
@@ -85,13 +89,26 @@ class RocksMemory:
         *,
         block_cache_bytes: int = 64 << 20,
         write_buffers_bytes: int = 256 << 20,
-        write_buffer_bytes: int = 8 << 20,
+        write_buffer_bytes: int = _WRITE_BUFFER_BYTES,
         max_open_files: int = 128,
+        index_in_cache: bool = False,
     ) -> None:
+        self._index_in_cache = index_in_cache
         self._cache = Cache(block_cache_bytes)
         self._buffers = WriteBufferManager(write_buffers_bytes, False)
         self._write_buffer_bytes = write_buffer_bytes
         self._max_open_files = max_open_files
+
+    @classmethod
+    def within(cls, memory: Memory) -> RocksMemory:
+        """Return the memory that a process has for its stores."""
+        write_buffers = memory.rocksdb_write_buffers_bytes
+        return cls(
+            block_cache_bytes=memory.rocksdb_block_cache_bytes,
+            write_buffers_bytes=write_buffers,
+            write_buffer_bytes=min(_WRITE_BUFFER_BYTES, max(_WRITE_BUFFER_BYTES_MIN, write_buffers // 16)),
+            index_in_cache=memory.limited,
+        )
 
     def options(self, *, bulk: bool = False) -> Options:
         """For a database and for each of its column families; in ``bulk`` to be written and hardly read."""
@@ -118,6 +135,8 @@ class RocksMemory:
         blocks = BlockBasedOptions()
         blocks.set_block_cache(self._cache)
         blocks.set_bloom_filter(10, False)
+        blocks.set_cache_index_and_filter_blocks(self._index_in_cache)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(self._index_in_cache)
         return blocks
 
 
@@ -185,6 +204,11 @@ class RocksTaskStores:
         self._ranges.add(entries)
         return entries
 
+    def approximate_count(self, store: str) -> int:
+        """Return RocksDB's estimate: a key that was written again counts twice until a compaction."""
+        with self._translation:
+            return max(0, self._read_side(store).property_int_value(_KEYS) or 0)
+
     def offsets(self) -> Mapping[TopicPartition, int]:
         return MappingProxyType(self._held.offsets)
 
@@ -243,6 +267,27 @@ class RocksTaskStores:
             for store, family in list(self._held.families.items()):
                 self._begin_family(store)
                 self._db.drop_column_family(family)
+            self._take_handles()
+
+    def drop(self, store: str, changelog: TopicPartition | None) -> None:
+        """Remove a store that is kept elsewhere now, with its changelog's offset and topic id, if it is here.
+
+        Otherwise it would be taken up again, years later, without the deletions that the changelog has lost meanwhile.
+        """
+        family = self._held.families.get(store)
+        if family is None:
+            return
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(family_key(store))
+        batch.delete(kind_key(store))
+        if changelog is not None:
+            batch.delete(offset_key(changelog))
+            batch.delete(identity_key(changelog.topic))
+        self._apply(batch)
+        self._drop_handles()
+        self._held.forget(store, changelog)
+        with self._translation:
+            self._db.drop_column_family(family)
             self._take_handles()
 
     def close(self) -> None:

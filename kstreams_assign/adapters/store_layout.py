@@ -44,6 +44,13 @@ class Held:
         """Where offsets and ids stand; they go with the data, the rest stays."""
         return [*map(offset_key, self.offsets), *map(identity_key, self.identities)]
 
+    def forget(self, store: str, changelog: TopicPartition | None) -> None:
+        del self.families[store]
+        self.timestamped.discard(store)
+        if changelog is not None:
+            self.offsets.pop(changelog, None)
+            self.identities.pop(changelog.topic, None)
+
     def clear(self) -> None:
         self.offsets.clear()
         self.identities.clear()

@@ -80,6 +80,7 @@ from kstreams_assign.events.tasks import (
     StoreFailedEvent,
     StoreWipedEvent,
     TaskFailedEvent,
+    TaskPausedEvent,
     TaskResumedEvent,
     TaskStatus,
     TaskStoppedEvent,
@@ -140,6 +141,7 @@ __all__ = [
     "StoreFailedEvent",
     "StoreWipedEvent",
     "TaskFailedEvent",
+    "TaskPausedEvent",
     "TaskResumedEvent",
     "TaskStatus",
     "TaskStoppedEvent",
@@ -174,6 +176,7 @@ Event = (
     | BatchLimitedEvent
     | TaskFailedEvent
     | TaskStoppedEvent
+    | TaskPausedEvent
     | TaskResumedEvent
     | StoreDiscardedEvent
     | StoreWipedEvent

@@ -120,8 +120,18 @@ class TaskStoppedEvent(TaskReasonEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPausedEvent(BaseEvent):
+    """An active task is paused: now, or elsewhere before it came here. Its input is not read until it is resumed."""
+
+    name: ClassVar[str] = "task_paused"
+    task: str
+    since_ms: int
+    """When it was paused, in milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResumedEvent(BaseEvent):
-    """A task that was stopped works again."""
+    """A task that was stopped or paused works again."""
 
     name: ClassVar[str] = "task_resumed"
     task: str

@@ -47,12 +47,14 @@ class Job:
     """What a process is to run, and how.
 
     ``place`` (``MODULE:FUNCTION``) with ``arguments`` makes the application. ``http``: address that only the supervisor
-    asks. ``drains``: SIGTERM drains before the close. ``close_ms``: how long a close may take without a supervisor.
+    asks. ``processes``: how many there are in all. ``drains``: SIGTERM drains before the close. ``close_ms``: how long
+    a close may take without a supervisor.
     """
 
     place: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     http: str | None = None
+    processes: int = 1
     drains: bool = False
     close_ms: int = 60_000
     json_log: bool = False
@@ -153,7 +155,7 @@ def main(words: list[str]) -> None:
     requests = Requests()
     threading.Thread(target=supervisor.obey, args=(requests, job.close_ms), name="supervisor", daemon=True).start()
     _handle_signals(requests, job)
-    set_share(Share(number, job.http, _listener(number, supervisor, job)))
+    set_share(Share(number, job.http, _listener(number, supervisor, job), job.processes))
     try:
         _run(job, requests)
     except ModuleNotFoundError as cause:

@@ -58,6 +58,7 @@ def run(
 
     refuse_malformed(application)
     job = Job(
+        processes=processes,
         place="kstreams_assign.processes.application:load_worker",
         arguments={"application": application, "folder": str(app_dir)},
         drains=drain,

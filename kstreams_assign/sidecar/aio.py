@@ -118,6 +118,23 @@ class AsyncSidecarClient:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
         return Range(**await self._call("range", **fields))
 
+    async def prefix_scan(
+        self,
+        task: str,
+        store: str,
+        prefix: bytes,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Range:
+        fields = {"prefix": prefix, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Range(**await self._call("range", task=task, store=store, **fields))
+
+    async def approximate_count(self, task: str, store: str) -> int:
+        return int(await self._call("approximate_count", task=task, store=store))
+
     async def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         return int(await self._call("emit", task=task, topic=topic, keys=keys, values=values))
 
@@ -141,6 +158,16 @@ class AsyncSidecarClient:
 
     async def drain(self) -> None:
         await self._call("drain")
+
+    async def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("pause", task=task, subtopology=subtopology))
+
+    async def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        return list(await self._call("resume", task=task, subtopology=subtopology))
+
+    async def paused(self) -> Mapping[str, int]:
+        since_ms: Mapping[str, int] = await self._call("paused")
+        return since_ms
 
     async def close(self) -> None:
         """End the session in order. What is not committed is dropped."""

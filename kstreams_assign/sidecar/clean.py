@@ -36,9 +36,9 @@ def clean_up(
 
 
 def unlogged(flows: Sequence[Flow], task: TaskId) -> list[str]:
-    """Return the task's stores without a changelog, as far as the topology is known."""
+    """Return the task's stores on disk without a changelog, as far as the topology is known."""
     stores = flows[task.subtopology].shape.stores if task.subtopology < len(flows) else ()
-    return [store.name for store in stores if not store.logged]
+    return [store.name for store in stores if not (store.logged or store.in_memory)]
 
 
 def duration_ms(text: str) -> int:

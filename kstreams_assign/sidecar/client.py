@@ -151,6 +151,25 @@ class SidecarClient:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
         return Range(**self._call("range", **fields))
 
+    def prefix_scan(
+        self,
+        task: str,
+        store: str,
+        prefix: bytes,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Range:
+        """Entries whose keys begin with ``prefix``, those with ``start <= key < end`` of them, as ``range`` does."""
+        fields = {"prefix": prefix, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Range(**self._call("range", task=task, store=store, **fields))
+
+    def approximate_count(self, task: str, store: str) -> int:
+        """An estimate of the number of entries, never negative."""
+        return int(self._call("approximate_count", task=task, store=store))
+
     def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         """Send records with the next commit; Java's partitioner chooses by key."""
         return int(self._call("emit", task=task, topic=topic, keys=keys, values=values))
@@ -193,6 +212,23 @@ class SidecarClient:
     def drain(self) -> None:
         """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""
         self._call("drain")
+
+    def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """Pause one task, a subtopology, or with neither all tasks, of those that are active in the worker.
+
+        Return them once that is committed. Their input comes no more until ``resume``, also after a restart and on
+        another Python member; what was polled may still be committed.
+        """
+        return list(self._call("pause", task=task, subtopology=subtopology))
+
+    def resume(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
+        """End the pause of one task, a subtopology, or with neither all tasks; return them once that is committed."""
+        return list(self._call("resume", task=task, subtopology=subtopology))
+
+    def paused(self) -> Mapping[str, int]:
+        """The paused tasks of the worker, and since when, in milliseconds since 1970."""
+        since_ms: Mapping[str, int] = self._call("paused")
+        return since_ms
 
     def close(self) -> None:
         """End the session in order. What is not committed is dropped."""

@@ -65,6 +65,7 @@ def worker(
 
         refuse_shared_socket(given.address, processes)
         job = Job(
+            processes=processes,
             place="kstreams_assign.sidecar.command:make_sidecar",
             arguments={"config": str(config), "settings": settings or []},
             drains=drain,

@@ -14,8 +14,10 @@ from typing import Any
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.sidecar.messages import Request, refused
+from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
@@ -23,18 +25,22 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
-WRITTEN_BYTES_MAX = 64 << 20
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a session may ask for. ``partition_counts`` are of the topology's topics."""
+    """What a session may ask for. ``partition_counts`` are of the topology's topics.
+
+    ``written_bytes_max`` may be uncommitted; an answer to ``poll`` has about ``polled_bytes_max``.
+    """
 
     records_max: int
     record_bytes_max: int = 1_000_000
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+    written_bytes_max: int = 64 << 20
+    polled_bytes_max: int = POLLED_BYTES_MAX
 
 
 class Ops:
@@ -49,6 +55,7 @@ class Ops:
             "put": self._put,
             "delete": self._delete,
             "range": self._range,
+            "approximate_count": self._approximate_count,
             "emit": self._emit,
         }
 
@@ -98,15 +105,17 @@ class Ops:
         size = 0
         more = False
         in_range = _timestamped(store).range_with_timestamps if fields["timestamps"] else store.range
-        for key, value in islice(
-            in_range(fields["from"], fields["to"], reverse=fields["reverse"]), fields["limit"] + 1
-        ):
+        start, end = _ends(fields)
+        for key, value in islice(in_range(start, end, reverse=fields["reverse"]), fields["limit"] + 1):
             size += len(key) + VALUE_BYTES + _answer_size(value)
             if len(entries) == fields["limit"] or size > ANSWER_BYTES_MAX:
                 more = True
                 break
             entries.append((key, value))
         return {"entries": entries, "more": more}
+
+    def _approximate_count(self, fields: Fields) -> int:
+        return _readable(self._session_tasks.to_read(fields["task"]), fields["store"]).approximate_count()
 
     def _emit(self, fields: Fields) -> int:
         session_task = self._session_tasks.to_write(fields["task"])
@@ -131,8 +140,9 @@ class Ops:
             text = f"a record of {max(sizes)} bytes; a topic takes {self._limits.record_bytes_max}"
             raise refused("too_large", text)
         weight = self._written_bytes + sum(sizes) + len(sizes) * VALUE_BYTES
-        if weight > WRITTEN_BYTES_MAX:
-            raise refused("uncommitted_limit", f"{weight} bytes would be uncommitted, of {WRITTEN_BYTES_MAX}: commit")
+        most = self._limits.written_bytes_max
+        if weight > most:
+            raise refused("uncommitted_limit", f"{weight} bytes would be uncommitted, of {most}: commit")
         self._written_bytes = weight
 
 
@@ -156,6 +166,15 @@ def _store(session_task: SessionTask, name: str) -> KeyValueStore:
         return session_task.running.task.store(name)
     except ConfigError as cause:
         raise refused("no_such_store", str(cause)) from cause
+
+
+def _ends(fields: Fields) -> tuple[bytes | None, bytes | None]:
+    """Where a range begins and ends: between ``from`` and ``to``, and only keys that begin with ``prefix``."""
+    start, end, prefix = fields["from"], fields["to"], fields["prefix"]
+    if prefix is None:
+        return start, end
+    ends = [each for each in (end, prefix_end(prefix)) if each is not None]
+    return max(start or b"", prefix), min(ends, default=None)
 
 
 def _paired(fields: Fields, whole: str) -> tuple[Sequence[Any], Sequence[Any]]:

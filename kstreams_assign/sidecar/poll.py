@@ -11,7 +11,7 @@ from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Running
 
-ANSWER_BYTES_MAX = 8 << 20
+POLLED_BYTES_MAX = 8 << 20
 """Of keys, values and headers; well below a frame, whatever is put around them."""
 
 RECORD_BYTES = 64

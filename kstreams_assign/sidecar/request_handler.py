@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.errors import SidecarRefused, StateError
+from kstreams_assign.errors import SidecarRefused, StateError, TaskNotLocal
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.framing import Message
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
-from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.poll import Batch, as_columns, as_records, split
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
@@ -91,6 +92,9 @@ class RequestHandler(Labour):
             "reject": lambda order: order.answer(self._reject(order.request.fields)),
             "close": self._close,
             "drain": self._drain,
+            "pause": lambda order: self._change_pauses(order, paused=True),
+            "resume": lambda order: self._change_pauses(order, paused=False),
+            "paused": lambda order: order.answer({str(task): since for task, since in self._loop.paused.items()}),
             "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
             "lag": lambda order: order.answer(_known_lags(self._facts())),
@@ -158,6 +162,12 @@ class RequestHandler(Labour):
 
     def ends(self, task: TaskId) -> None:
         self._session_tasks.ends(task)
+        self.holds(task)
+
+    def next_offsets(self, running: Running) -> Mapping[TopicPartition, int]:
+        return self._session_tasks.next_offsets(running)
+
+    def holds(self, task: TaskId) -> None:
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
@@ -267,6 +277,15 @@ class RequestHandler(Labour):
         session_task.reject(record, lambda: self.bad_records.set_aside(task, record, failure, response, kind))
         return {"response": response.value, "undone": fields["undo"]}
 
+    def _change_pauses(self, order: _Order, *, paused: bool) -> None:
+        """Answer once it is committed; requests after it may be answered before."""
+        task, subtopology = order.request.fields["task"], order.request.fields["subtopology"]
+        if task is not None and subtopology is not None:
+            raise refused("bad_request", "either task or subtopology, or neither for all tasks")
+        answer: Future[tuple[TaskId, ...]] = Future()
+        answer.add_done_callback(lambda done: _pass_on(done, order))
+        self._loop.pause(subtopology if task is None else task, answer, paused=paused)
+
     def _drain(self, order: _Order) -> None:
         self.drain()
         order.answer(True)
@@ -324,7 +343,7 @@ class RequestHandler(Labour):
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""
         chosen: list[Batch] = []
-        records_left, bytes_left = records_max, ANSWER_BYTES_MAX
+        records_left, bytes_left = records_max, self._limits.polled_bytes_max
         while self._backlog and records_left > 0 and bytes_left > 0:
             fits, rest, size = split(self._backlog.popleft(), records_left, bytes_left)
             if size > bytes_left and chosen:
@@ -353,3 +372,12 @@ def _nothing() -> None:
 def _refuse_all(orders: Sequence[_Order], code: str, text: str) -> None:
     for order in orders:
         order.refuse(refused(code, text))
+
+
+def _pass_on(done: Future[tuple[TaskId, ...]], order: _Order) -> None:
+    error = done.exception()
+    if error is None:
+        order.answer([*map(str, done.result())])
+    else:
+        code = "task_migrated" if isinstance(error, TaskNotLocal) else "bad_request"
+        order.refuse(refused(code, str(error)))

@@ -127,6 +127,11 @@ class SessionTasks:
         running.saw(partition, records)
         running.workspace.at_work.record = records[-1]
 
+    def next_offsets(self, running: Running) -> dict[TopicPartition, int]:
+        """Return where the records begin that the session has not polled."""
+        session_task = self._tasks.get(running.task.id)
+        return {**running.offsets.done_to(), **(session_task.polled if session_task else {})}
+
     def poll_answered(self) -> None:
         """From now on the session knows which tasks returned."""
         for session_task in self._tasks.values():

@@ -65,6 +65,10 @@ STORE_KEYS: Mapping[str, Key] = {
     "source": Key("a topic", "A source of the subtopology that is the store's changelog: the store is a table of it."),
     "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
     "drop_headers": Key("true or false", "Whether headers of changelog records may be lost. Default: false, an error."),
+    "in_memory": Key("true or false", "Whether the store is kept in memory and not on disk. Default: false."),
+    "changelog_config": Key(
+        "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
+    ),
 }
 GLOBAL_TABLE_KEYS: Mapping[str, Key] = {
     "name": Key("a non-empty string", "Name of the table, for `get` and `range` with any task; required."),
@@ -226,15 +230,23 @@ def _store(key: str, store: object) -> Store:
     name, changelog = store.get("name"), store.get("changelog", True)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{key}.name = {name!r}: must be a non-empty string")
-    drops = store.get("drop_headers", False)
-    for word, value in (("changelog", changelog), ("drop_headers", drops)):
+    drops, in_memory = store.get("drop_headers", False), store.get("in_memory", False)
+    for word, value in (("changelog", changelog), ("drop_headers", drops), ("in_memory", in_memory)):
         if not isinstance(value, bool):
             raise ConfigError(f"{key}.{word} = {value!r}: must be true or false")
     timestamped = timestamped_kind(f"{key}.type", store.get("type", "key_value"))
     source = store.get("source")
     if source is not None and not isinstance(source, str):
         raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
-    return Store(name, logged=changelog, source=source, timestamped=timestamped, drop_headers=drops)
+    return Store(
+        name,
+        logged=changelog,
+        source=source,
+        timestamped=timestamped,
+        drop_headers=drops,
+        in_memory=in_memory,
+        changelog_config=store.get("changelog_config", {}),
+    )
 
 
 def _texts(key: str, values: object) -> list[str]:

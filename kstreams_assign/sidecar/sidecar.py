@@ -9,6 +9,7 @@ from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.events import EventListener, ListeningEvent
 from kstreams_assign.sidecar.ops import Limits
+from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.sidecar.server import Server
 from kstreams_assign.sidecar.settings import SidecarSettings
@@ -17,6 +18,7 @@ from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.runtime import Runtime
+from kstreams_assign.worker.share import apply_share
 
 LOOKUP_TIMEOUT_S = 20.0
 
@@ -31,7 +33,14 @@ class Sidecar:
     def __init__(self, settings: SidecarSettings, on_event: EventListener | None = None) -> None:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
-        limits = Limits(config.buffered_records_max, largest, _partition_counts(settings))
+        shared, _ = apply_share(config, None)
+        limits = Limits(
+            config.buffered_records_max,
+            largest,
+            _partition_counts(settings),
+            written_bytes_max=shared.memory.output_buffer_max_bytes,
+            polled_bytes_max=min(POLLED_BYTES_MAX, shared.batch_bytes_max),
+        )
         bad_records = BadRecords([flow.on_error for flow in settings.flows], config)
         handler = RequestHandler(topology_shape(settings.flows), limits, bad_records)
         self._server = Server(settings.address, config.socket_token, handler)

@@ -103,6 +103,9 @@ class Stores:
     ) -> Iterator[tuple[bytes, bytes]]:
         return iter(())
 
+    def approximate_count(self, store: str) -> int:  # noqa: ARG002
+        return 0
+
     def offsets(self) -> Mapping[TopicPartition, int]:
         return self._disk.folders[self.task]
 

@@ -20,9 +20,10 @@ from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, rea
 from kstreams_assign.state.journal_lines import JournalContents, iso
 from kstreams_assign.state.lock import LOCK_FILE, holder, take_lock
 from kstreams_assign.state.members import FILE as MEMBERS_FILE
+from kstreams_assign.state.requests import REQUESTS_FOLDER
 from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
-OURS = frozenset({LOCK_FILE, PROCESS_FILE, MEMBERS_FILE, JOURNAL_FILE, ALIVE_FILE, TRASH_FOLDER})
+OURS = frozenset({LOCK_FILE, PROCESS_FILE, MEMBERS_FILE, JOURNAL_FILE, ALIVE_FILE, TRASH_FOLDER, REQUESTS_FOLDER})
 DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOURNAL_FILE))
 
 

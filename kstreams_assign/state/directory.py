@@ -7,6 +7,7 @@
         process        the process id, kept across restarts, so that the group's sort order stays (``state.identity``)
         members        the group members of this directory's processes, for the next process (``state.members``)
         journal        which folders were used, released and removed, when and why; alive: heartbeat (``state.journal``)
+        requests/      what commands ask of the process (``state.requests``)
         0_1/           the state of one task
         .trash/        folders to be deleted (``state.trash``)
 

@@ -81,6 +81,7 @@ def _task(status: TaskStatus) -> dict[str, Any]:
         "caught_up": status.caught_up,
         "stopped": status.stopped or None,
         "retry_ms": status.retry_ms,
+        "paused_since_ms": status.paused_ms,
         "waits_for": status.waits.text if status.waits else None,
         "has_changelog": status.has_changelog,
         "input_lag": sum(status.inputs.values()) if status.inputs else None,

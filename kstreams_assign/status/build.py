@@ -164,6 +164,7 @@ class _StatusBuilder:
                 caught_up=progress is not None and is_caught_up(progress.lag, acceptable),
                 has_changelog=self._shape.subtopologies[task.subtopology].logged,
                 inputs=self._input_lags(task),
+                paused_ms=self._views.paused.get(task),
             )
             if stop is None or stop.trying:
                 yield replace(status, waits=self._views.waits.get(task))

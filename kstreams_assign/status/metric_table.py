@@ -170,6 +170,13 @@ ROWS = (
         f"{OURS}_task_stopped", Kind.GAUGE, "", "1 for a task that cannot use its state here; else absent.", _BY_TASK
     ),
     MetricRow(
+        f"{OURS}_task_paused_timestamp_seconds",
+        Kind.GAUGE,
+        "seconds",
+        "Unix time since which an active task is paused; absent for a task that is not.",
+        ("task_id",),
+    ),
+    MetricRow(
         f"{OURS}_task_waits_for_transaction",
         Kind.GAUGE,
         "",

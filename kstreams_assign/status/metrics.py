@@ -173,6 +173,8 @@ def _tasks(status: Status) -> Iterator[Metric]:
     yield _family(f"{OURS}_tasks", sorted(Counter((task.role, task.state) for task in status.tasks).items()))
     stopped = [((task.task, task.role), 1) for task in status.tasks if task.stopped]
     yield _family(f"{OURS}_task_stopped", stopped)
+    paused = [((task.task,), task.paused_ms / 1000) for task in status.tasks if task.paused_ms is not None]
+    yield _family(f"{OURS}_task_paused_timestamp_seconds", paused)
     waiting = [
         ((task.task, task.role, str(task.waits.hangs).lower()), 1) for task in status.tasks if task.waits is not None
     ]

@@ -43,7 +43,8 @@ class TaskStatus:
 
     ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end. ``stopped``: why it cannot
     run, else empty; ``retry_ms``: time until the next attempt, None if not known. ``waits``: the open transaction
-    that stops it. ``inputs``: the lag of each input partition that is processed here.
+    that stops it. ``inputs``: the lag of each input partition that is processed here. ``paused_ms``: since when it is
+    paused, None: it is not.
     """
 
     task: TaskId
@@ -56,6 +57,7 @@ class TaskStatus:
     waits: HeldUp | None = None
     has_changelog: bool = True
     inputs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paused_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,5 +144,6 @@ class Views:
     transactions_aborted_total: int = 0
     records_out_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paused: Mapping[TaskId, int] = field(default_factory=dict)
     meters: Meters = field(default_factory=Meters)
     global_tables: Sequence[GlobalTableView] = ()

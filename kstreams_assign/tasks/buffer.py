@@ -119,6 +119,12 @@ class StoreWrites:
         merged = merge(hidden, written, key=itemgetter(0), reverse=reverse)
         return ((key, value) for key, value in merged if value is not None)
 
+    def count_change(self) -> int:
+        """Return the number of keys that are written, less those that are deleted, wherever they were before."""
+        ours = {**self.leaving, **self.writes}
+        deleted = sum(value is None for value in ours.values())
+        return len(ours) - 2 * deleted
+
     def _entry(self, key: bytes) -> _Replaced:
         return _Replaced(self.writes.get(key, ABSENT), self.times.get(key, 0))
 

@@ -1,6 +1,7 @@
 """The stores of one task as a protocol: what the loop, the restore thread and a commit do with them.
 
-``adapters.rocksdb`` has the stores of a worker; the simulator brings its own. What must not live here: how stores are
+``adapters.rocksdb`` has the stores on disk, ``memory_stores`` those in memory, ``mixed_stores`` both; the simulator
+brings its own. What must not live here: how stores are
 kept, and how changelogs are read (``restore.ports``).
 """
 
@@ -16,10 +17,10 @@ Write = tuple[bytes, bytes | None]
 
 
 class TaskStores(Protocol):
-    """All stores of one task in one database, with the changelog offsets they hold.
+    """All stores of one task, with the changelog offsets they hold.
 
-    Offsets are *next* offsets: what the changelog's reader would read next. They live in the database
-    itself and change only together with the data (KIP-1035), so they cannot run ahead of it.
+    Offsets are *next* offsets: what the changelog's reader would read next. They are where the data is, and change only
+    together with it (KIP-1035), so they cannot run ahead of it.
     Used by one thread at a time.
     """
 
@@ -31,6 +32,10 @@ class TaskStores(Protocol):
         self, store: str, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end`` in byte order, or in the opposite order with ``reverse``."""
+        ...
+
+    def approximate_count(self, store: str) -> int:
+        """Return an estimate of the number of entries; never negative."""
         ...
 
     def offsets(self) -> Mapping[TopicPartition, int]: ...

@@ -7,6 +7,7 @@ What must not live here: how records are processed or committed (``worker.proces
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import fields
 from inspect import signature
 from types import TracebackType
@@ -50,6 +51,7 @@ from kstreams_assign.worker.global_views import (
     timestamped_global_table,
 )
 from kstreams_assign.worker.labour import Facts
+from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.stream_worker import refuse_other_topologies
@@ -146,6 +148,7 @@ class TopologyTestDriver:
         self._loop.connect(OnlyMember(self._broker, lease_s), restore, lambda _positions: None, DirectCalls())
         self._functions.connect(self._loop, lambda: Facts(self._generation, {}))
         self._generation = 0
+        self._turning = False
         self._ended: str | None = None
         self._assign()
         self._work()
@@ -279,6 +282,35 @@ class TopologyTestDriver:
         """
         self._producer.fails_next = True
 
+    # --- pauses --------------------------------------------------------------------------
+
+    def pause(self, which: TaskId | str | int | None = None) -> tuple[TaskId, ...]:
+        """Pause a task (``0_1``), a subtopology by its number, or all tasks, and commit; return the paused tasks.
+
+        Records that are piped to them wait until ``resume``. Called by a function of the topology, it takes effect
+        behind the batch at work, and returns nothing. Raises as ``Worker.pause`` does.
+        """
+        return self._change_pauses(which, paused=True)
+
+    def resume(self, which: TaskId | str | int | None = None) -> tuple[TaskId, ...]:
+        """End the pause of a task, a subtopology or all tasks, and process what waits; return them."""
+        return self._change_pauses(which, paused=False)
+
+    def paused(self) -> Mapping[TaskId, int]:
+        """Return the paused tasks: task -> since when, by the wall clock in milliseconds since 1970."""
+        return self._loop.paused
+
+    def _change_pauses(self, which: TaskId | str | int | None, *, paused: bool) -> tuple[TaskId, ...]:
+        self._refuse_after_end()
+        answer: Future[tuple[TaskId, ...]] = Future()
+        self._loop.pause(target_of(which), answer, paused=paused)
+        if self._turning and not answer.done():
+            return ()
+        while not answer.done():
+            self._work()
+        self._work()
+        return answer.result()
+
     # --- the end -------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -329,11 +361,14 @@ class TopologyTestDriver:
 
     def _turn(self) -> None:
         self._apply_prepared()
+        self._turning = True
         try:
             self._loop.turn(wait=False)
         except BaseException:
             self._ended = "an error has ended the driver, as it ends a worker"
             raise
+        finally:
+            self._turning = False
         self._tables.catch_up()
 
     def _apply_prepared(self) -> None:

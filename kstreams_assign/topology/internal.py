@@ -13,9 +13,7 @@ from dataclasses import replace
 
 from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, TopologyShape
-
-CHANGELOG_SETTINGS: Mapping[str, str] = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-"""Kafka's ``UnwindowedUnversionedChangelogTopicConfig``."""
+from kstreams_assign.topology.changelog_settings import refuse_changelog_config
 
 REPARTITION_SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "delete",
@@ -32,8 +30,11 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 
 
 def refuse_wrong_topology(topology: TopologyShape, application_id: str) -> None:
-    """Raise ``ConfigError`` for an internal topic with an invalid name, and for a topic that is read twice."""
+    """Raise ``ConfigError`` for invalid names or settings of internal topics, and for a topic that is read twice."""
     _refuse_impossible_names(topology, application_id)
+    for sub in topology.subtopologies:
+        for store in sub.stores:
+            refuse_changelog_config(store)
     _refuse_second_readers(topology, application_id)
 
 

@@ -60,7 +60,9 @@ def refuse_foreign_stores(
             and not store.source
             and (
                 reason := _by_settings(
-                    store.changelog(application_id), settings.get(store.changelog(application_id), {})
+                    store.changelog(application_id),
+                    settings.get(store.changelog(application_id), {}),
+                    store.changelog_config,
                 )
             )
         )
@@ -85,16 +87,16 @@ def _by_name(store: str) -> str:
     return next((f"by its name {kind} of Java's DSL" for start, kind in _NAMES.items() if store.startswith(start)), "")
 
 
-def _by_settings(topic: str, own: Mapping[str, str | None]) -> str:
+def _by_settings(topic: str, own: Mapping[str, str | None], declared: Collection[str]) -> str:
     policy, lag_ms = own.get(POLICY) or "", int(own.get(LAG) or 0)
     if {"compact", "delete"} <= set(policy.replace(" ", "").split(",")):
         return (
             f"{topic} has {POLICY} = {policy}, as changelogs of windowed and session stores have "
             f"(if the store is a key-value store, set {POLICY} to compact)"
         )
-    if lag_ms > 0:
+    if lag_ms > 0 and LAG not in declared:
         return (
             f"{topic} has {LAG} = {lag_ms}, as changelogs of versioned stores have "
-            f"(if the store is a key-value store, set {LAG} to 0)"
+            f"(if the store is a key-value store, set {LAG} to 0, or declare it in the store's changelog_config)"
         )
     return ""

@@ -13,6 +13,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.events import LookupFailedEvent, WarningsEvent
 from kstreams_assign.model import TopologyShape
+from kstreams_assign.topology.changelog_settings import changelog_settings, declared_settings, differences
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.topology.global_tables import POLICY, GlobalTable, policy_warnings
 from kstreams_assign.topology.kinds import refuse_foreign_stores
@@ -67,6 +68,26 @@ def refuse_changelogs_of_other_kinds(config: Config, admin: ClusterAdmin, shape:
         log.emit(LookupFailedEvent(what="settings of changelogs", reason=str(cause)))
         settings = {}
     refuse_foreign_stores(shape, config.application_id, settings)
+    if warnings := differences(declared_settings(shape, config.application_id), settings):
+        log.emit(WarningsEvent(warnings=tuple(warnings)))
+
+
+def refuse_settings_of_new_changelogs(config: Config, admin: ClusterAdmin, shape: TopologyShape, log: EventLog) -> None:
+    """Raise ``ConfigError`` if the brokers would refuse to create a changelog with the settings of its store.
+
+    Otherwise the leader would fail at it in each rebalance, and the tasks would wait for the topic.
+    """
+    declared = declared_settings(shape, config.application_id)
+    if not declared:
+        return
+    settings = changelog_settings(shape, config.application_id)
+    try:
+        refused = admin.refused_settings({topic: settings[topic] for topic in declared}, SETTINGS_S)
+    except BrokerError as cause:
+        log.emit(LookupFailedEvent(what="settings of new changelogs", reason=str(cause)))
+        return
+    for topic, reason in refused.items():
+        raise ConfigError(f"topology: the brokers refuse changelog_config = {declared[topic]} for {topic}: {reason}")
 
 
 def refuse_missing_global_topics(admin: ClusterAdmin, tables: Sequence[GlobalTable], log: EventLog) -> None:

@@ -83,6 +83,18 @@ class TableReads:
             self._raise()
         return values
 
+    def approximate_count(self) -> int:
+        lives, stores = self._lives, self._stores
+        if stores is None:
+            self._raise()
+        try:
+            count = stores.approximate_count(self.name)
+        except StateError as error:
+            self._fail(stores, error)
+        if self._lives != lives:
+            self._raise()
+        return count
+
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -145,6 +157,9 @@ class TableStores:
         self, store: str, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         return self._stores.range(store, start, end, reverse=reverse)
+
+    def approximate_count(self, store: str) -> int:
+        return self._stores.approximate_count(store)
 
     def offsets(self) -> Mapping[TopicPartition, int]:
         return self._stores.offsets()

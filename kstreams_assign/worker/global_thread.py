@@ -57,6 +57,7 @@ class TableReaders:
     """What reads the tables, for functions and other threads. It exists before the worker runs, and after it."""
 
     def __init__(self, tables: Sequence[GlobalTable]) -> None:
+        self.tables = tables
         self.failures: queue.SimpleQueue[tuple[str, StateError]] = queue.SimpleQueue()
         self.reads = {table.name: self._reads(table.name) for table in tables}
         self.views: Mapping[str, ReadOnlyKeyValueStore] = {

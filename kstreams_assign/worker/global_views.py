@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime, value_and_time, value_of
 from kstreams_assign.topology.global_tables import GlobalTable
 from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE
@@ -46,6 +47,15 @@ class ReadOnlyKeyValueStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
         return self._range(start, end, reverse)
+
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Return a snapshot of the entries whose keys begin with ``prefix``, in byte order; ``reverse`` descends."""
+        self._check("prefix", (prefix,), BYTES)
+        return self.range(prefix, prefix_end(prefix), reverse=reverse)
+
+    def approximate_count(self) -> int:
+        """Return an estimate of the number of entries (Kafka: ``approximateNumEntries``); never negative."""
+        return self._reads.approximate_count()
 
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self._check("an end of the range", (start, end), BYTES_OR_NONE)
@@ -97,6 +107,13 @@ class ReadOnlyTimestampedKeyValueStore(ReadOnlyKeyValueStore):
     ) -> Iterator[tuple[bytes, ValueAndTime]]:
         """Return what ``range`` does, each value with its time."""
         return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
+
+    def prefix_scan_with_timestamps(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+        """Return what ``prefix_scan`` does, each value with its time."""
+        self._check("prefix", (prefix,), BYTES)
+        return self.range_with_timestamps(prefix, prefix_end(prefix), reverse=reverse)
 
 
 Views = Mapping[str, ReadOnlyKeyValueStore]

@@ -5,11 +5,9 @@ What must not live here: what the thread does (``global_thread``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, StableEnds
-from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.adapters.rocksdb import RocksMemory, RocksTaskStores, open_task_stores
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.client_settings import read_committed
 from kstreams_assign.config import Config
@@ -31,14 +29,16 @@ class KeptTables:
     def __init__(
         self,
         config: Config,
-        tables: Sequence[GlobalTable],
         readers: TableReaders,
         admin: ClusterAdmin,
         directory: StateDirectory,
+        memory: RocksMemory,
+        buffer_bytes: int,
         log: EventLog,
         ending: EndRequest,
     ) -> None:
-        self.views = readers.views
+        tables = readers.tables
+        self._memory = memory
         self._ending = ending
         self._folders = GlobalFolders(directory.path, directory.trash)
         self._folders.retire({table.name for table in tables}, config.state_cleanup_dir_max_age_ms, wall_ms())
@@ -57,6 +57,7 @@ class KeptTables:
             read_committed=committed,
             limits=StableEnds(lambda asked: admin.stable_end_offsets(asked, COUNT_TIMEOUT_S)) if committed else None,
             timestamped=frozenset(table.topic for table in tables if table.timestamped),
+            buffer_bytes=buffer_bytes,
         )
         self._thread = GlobalThread(
             tables,
@@ -99,4 +100,5 @@ class KeptTables:
 
     def _open(self, table: GlobalTable) -> RocksTaskStores:
         timestamped = frozenset({table.name} if table.timestamped else ())
-        return open_task_stores(self._folders.path_of(table.name), [table.name], timestamped=timestamped)
+        path = self._folders.path_of(table.name)
+        return open_task_stores(path, [table.name], timestamped=timestamped, memory=self._memory)

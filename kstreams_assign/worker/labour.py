@@ -12,6 +12,7 @@ worked on in smaller pieces, until the guilty records are alone and set aside (`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -28,6 +29,7 @@ from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import failure_of
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.tasks.pausing import PauseMark
 from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
@@ -35,9 +37,6 @@ from kstreams_assign.worker.bad_records import BadRecords, cause_of
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
-
-WAITING_BYTES_MAX = 64 << 20
-"""Of keys and values that wait for commits in this process, those of the commit on its way included."""
 
 REPORT_INTERVAL_MS = 10_000
 
@@ -58,7 +57,7 @@ class Running:
     """A running task.
 
     ``offsets``: its handled ones are sealed. ``times`` has all input partitions, ``committed_metadata`` what was
-    committed beside their offsets.
+    committed beside their offsets. ``paused``: nothing of the task is worked on, though it runs (``pauses``).
     """
 
     workspace: TaskWorkspace
@@ -69,6 +68,8 @@ class Running:
     pieces: Pieces = field(default_factory=Pieces)
     committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
     written_bytes: int = 0
+    paused: bool = False
+    pause_mark: PauseMark = field(default_factory=PauseMark)
 
     @property
     def task(self) -> Task:
@@ -88,6 +89,12 @@ class Running:
     def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
         self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
+
+    def mark_pause(self, mark: PauseMark) -> None:
+        """The task is paused, or not, as the mark says; each offset that is committed from now on has it."""
+        self.pause_mark, self.paused = mark, mark.is_paused
+        for time in self.times.values():
+            time.mark_pause(mark)
 
     def grown_bytes(self) -> int:
         """Return the bytes that wait for a commit and did not when this was asked last."""
@@ -137,6 +144,15 @@ class Loop(Protocol):
         """Read these partitions again, from there."""
         ...
 
+    @property
+    def paused(self) -> Mapping[TaskId, int]:
+        """The paused tasks, and since when, in milliseconds since 1970."""
+        ...
+
+    def pause(self, target: TaskId | int | None, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
+        """Pause or resume a task, a subtopology, or everything (``pauses``); from any thread."""
+        ...
+
     def broken(self, task: TaskId, error: StateError) -> None:
         """The store of a running task could not be read outside ``work``, which just lets that error through."""
         ...
@@ -182,6 +198,13 @@ class Labour:
     def ends(self, task: TaskId) -> None:
         """A task gets no more records; what is sealed of it may still be committed. May be called more than once."""
 
+    def holds(self, task: TaskId) -> None:
+        """A task is paused: forget its records that wait here and that nobody has seen."""
+
+    def next_offsets(self, running: Running) -> Mapping[TopicPartition, int]:
+        """Where to read on when the pause of a task ends: behind the records that were seen."""
+        return running.offsets.done_to()
+
     def commit_begins(self) -> None:
         """Everything sealed has been taken."""
 
@@ -216,9 +239,9 @@ class Functions(Labour):
         self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
         self._poll_records_max = config.max_poll_records
         self._batches = [
-            BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
+            BatchSize(config.max_poll_records, config.batch_bytes_max, config.max_poll_interval_ms) for _ in functions
         ]
-        self._commit = CommitSize(config.buffered_records_max, WAITING_BYTES_MAX)
+        self._commit = CommitSize(config.buffered_records_max, config.memory.output_buffer_max_bytes)
         self._waiting, self._in_commit = Amount(), Amount()
         self._reported_ms: int | None = None
 

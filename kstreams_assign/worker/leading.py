@@ -22,8 +22,8 @@ from kstreams_assign.group.size import RECORD_BYTES_MAX
 from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, LeaderState, MemberAssignment
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.topology.changelog_settings import changelog_settings
 from kstreams_assign.topology.internal import (
-    CHANGELOG_SETTINGS,
     REPARTITION_SETTINGS,
     add_repartition_counts,
     missing_sources,
@@ -149,10 +149,10 @@ class Leading:
             return None
         wanted = lookups(topology, self._config.application_id, counts)
         try:
-            self._create_missing(
-                {name: counts[name] for name in topology.repartition_topics}, REPARTITION_SETTINGS, deadline
-            )
-            new = self._create_missing(wanted.changelog_topics, CHANGELOG_SETTINGS, deadline)
+            repartition = {name: counts[name] for name in topology.repartition_topics}
+            self._create_missing(repartition, dict.fromkeys(repartition, REPARTITION_SETTINGS), deadline)
+            settings = changelog_settings(topology, self._config.application_id)
+            new = self._create_missing(wanted.changelog_topics, settings, deadline)
             asked = [partition for partition in (*wanted.end_offsets, *wanted.committed) if partition.topic not in new]
             ends = self._ends(asked, deadline)
         except BrokerError as cause:
@@ -182,7 +182,9 @@ class Leading:
             self._log.emit(LookupFailedEvent(what="racks of replicas", reason=str(cause)))
             return {}
 
-    def _create_missing(self, topics: Mapping[str, int], settings: Mapping[str, str], deadline: float) -> set[str]:
+    def _create_missing(
+        self, topics: Mapping[str, int], settings: Mapping[str, Mapping[str, str]], deadline: float
+    ) -> set[str]:
         """Create the internal topics that do not exist, and return their names. Raises ``TopologyMismatch``."""
         unknown = {topic: count for topic, count in topics.items() if self._existing.get(topic) != count}
         if not unknown:
@@ -191,7 +193,7 @@ class Leading:
         self._admin.create_topics(
             unknown,
             _left(deadline),
-            configs=dict.fromkeys(unknown, settings),
+            configs=settings,
             replication_factor=self._config.replication_factor,
         )
         self._existing.update(unknown)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import HostInfo, SubtopologyShape, TopicPartition
+from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition
 
 _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -41,6 +41,18 @@ def locate(flow: SubtopologyShape, partitions: int, key: bytes, active: Hosts, s
     owners = [_text(host) for host, has in active.items() if inputs.intersection(has)]
     standbys = sorted(_text(host) for host, has in standby.items() if inputs.intersection(has))
     return {"active": owners[0] if owners else None, "standbys": standbys}
+
+
+def endpoint_of(flow: SubtopologyShape, task: TaskId, active: Hosts) -> str | None:
+    """Return the HOST:PORT of the process where a task is active; None where it is not known."""
+    return next(
+        (
+            _text(host)
+            for host, has in active.items()
+            if any(partition == task.partition and flow.reads(topic) for topic, partition in has)
+        ),
+        None,
+    )
 
 
 def _text(host: HostInfo) -> str:

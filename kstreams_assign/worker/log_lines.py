@@ -108,6 +108,8 @@ class LogLines:
                 yield _record_set_aside(event)
             case events.TaskStoppedEvent(task=task, reason=reason, retry_ms=retry_ms):
                 yield f"Task {task} is stopped ({reason}); it is tried again in {span(retry_ms)}."
+            case events.TaskPausedEvent(task=task):
+                yield f"Task {task} is paused; its input is not read until it is resumed."
             case events.TaskResumedEvent(task=task):
                 yield f"Task {task} works again."
             case events.StoreDiscardedEvent(task=task, reason=reason):

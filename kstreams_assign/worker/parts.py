@@ -56,6 +56,7 @@ class Parts:
             records_out_total=sum(meters.records_produced.values()),
             commits_total=self.processor.commits.done_total,
             input_lags={partition: at.lag for partition, at in self.processor.inputs_done.items()},
+            paused=self.processor.paused,
             turned_ms=self.processor.turned_ms if self.tables.ready else monotonic_ms(),
             closing=self.closing(),
             failure=None if failure is None else f"{type(failure).__name__}: {failure}",

@@ -11,6 +11,7 @@ What must not live here: when a commit begins, or what becomes of a task; the en
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, assert_never
@@ -50,6 +51,7 @@ from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.meters import Totals
+from kstreams_assign.worker.pauses import Pauses, Target
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
 from kstreams_assign.worker.sender import Calls
@@ -150,6 +152,10 @@ class Processor:
         """Those that are in the loop's hands."""
         self._arrivals: dict[TaskId, _Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
+        self._pauses = Pauses(
+            labour, inputs, self._running, self._task_of, self.states, len(shape.subtopologies), log, clocks
+        )
+        self._thread: int | None = None
         self._ended = self._ended_by_error = False
         self.records_total = 0
         self.records_consumed: Totals[TaskTopic] = Totals()
@@ -195,6 +201,23 @@ class Processor:
             self.broken(task, error)
             return None
 
+    def pause(self, target: Target, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
+        """Pause or resume; the answer comes with the commit. On the loop's thread it is carried out at once."""
+        if self.is_this_thread:
+            self._pauses.ask(target, answer, paused=paused)
+        else:
+            self._inbox.put(lambda: self._pauses.ask(target, answer, paused=paused))
+
+    @property
+    def paused(self) -> Mapping[TaskId, int]:
+        """The paused tasks, and since when, in milliseconds since 1970. From any thread."""
+        return self._pauses.paused
+
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the caller runs on the loop's thread: inside the user's function."""
+        return self._thread == threading.get_ident()
+
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._handle(member.Adopt(generation, adopted)))
 
@@ -228,6 +251,7 @@ class Processor:
 
         Raises as ``run``, which must not turn again then.
         """
+        self._thread = threading.get_ident()
         try:
             self._take_orders(wait=wait)
             self._process()
@@ -241,6 +265,7 @@ class Processor:
         self._turn_commits()
         self._purging.turn()
         self._labour.turn()
+        self._pauses.turn()
         self._measure_inputs()
 
     def _turn_commits(self) -> None:
@@ -248,7 +273,7 @@ class Processor:
         if (ended := self._commits.advance()) is not None:
             self._handle(ended)
         self._commits.settle()
-        full = self._labour.wants_commit()
+        full = self._labour.wants_commit() or self._pauses.want_commit
         if self._engine.is_due(self.turned_ms, full=full):
             self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
@@ -258,7 +283,8 @@ class Processor:
             return
         self._measured_ms = self.turned_ms
         done_to = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
-        self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
+        ends = {**self._pauses.end_offsets, **self._inputs.ends()}
+        self.inputs_done = measured(self.inputs_done, done_to, ends, self.turned_ms)
 
     def _take_orders(self, *, wait: bool = True) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
@@ -325,8 +351,8 @@ class Processor:
             self._commits.send_ahead(running)
 
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
-        """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""
-        while self._running.get(task_id) is running:
+        """Keep house after a long call, and while a commit has to come first. False: the task stopped or pauses."""
+        while self._running.get(task_id) is running and not running.paused:
             if self._labour.portion(running, 1) and self._clocks.monotonic_ms() - self.turned_ms < TURN_MS:
                 return True
             self._keep_house()
@@ -337,8 +363,11 @@ class Processor:
         self._log.emit(event)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The labour's wish: read these again from there. On the loop's own thread."""
-        self._inputs.add(positions)
+        """The labour's wish: read these again from there. On the loop's own thread.
+
+        Those of a paused task are read when it is resumed.
+        """
+        self._inputs.add({partition: at for partition, at in positions.items() if partition in self._task_of})
 
     # --- what the engine hears --------------------------------------------------
 
@@ -389,15 +418,16 @@ class Processor:
             case do.StopTask():
                 self._stop_input(effect.task, effect.inputs)
                 del self._running[effect.task]
+                self._pauses.ends(effect.task)
             case do.DiscardWork():
                 self._labour.failed(effect.tasks, effect.reason)
             case do.BeginCommit():
-                if (ended := self._commits.begin(self._running, self._stores)) is not None:
-                    self._handle(ended)
+                self._begin_commit()
             case do.AbandonCommit():
                 self._commits.abandon()
             case do.FinishCommit():
                 self._commits.finish(effect.end, self._running)
+                self._pauses.commit_ends(effect.end)
             case do.CommitTimes():
                 self._commits.tell_times(self._running[task] for task in effect.tasks)
             case do.TellMember():
@@ -411,11 +441,17 @@ class Processor:
                 self._log.emit(events.LostEvent(reason=reason))
             case do.StopWork():
                 self._labour.stops()
+                self._pauses.stops()
                 self._commits.close()
             case do.EndLoop():
                 self._ended = True
             case _:
                 assert_never(effect)
+
+    def _begin_commit(self) -> None:
+        self._pauses.commit_begins()
+        if (ended := self._commits.begin(self._running, self._stores)) is not None:
+            self._handle(ended)
 
     def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
         match effect:
@@ -437,6 +473,7 @@ class Processor:
 
     def _stop_input(self, task: TaskId, inputs: do.Inputs) -> None:
         self._labour.ends(task)
+        self._pauses.input_ends(task)
         self._inputs.remove(inputs)
         for partition in inputs:
             self._task_of.pop(partition, None)
@@ -450,13 +487,12 @@ class Processor:
         workspace = TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times, self.global_tables)
         running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
-        self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
-        self._inputs.add(at)
         offsets = {str(p): position.offset for p, position in positions.items()}
         self._log.emit(events.RunningEvent(task=str(task), positions=offsets, restored=restored))
         self._labour.begins(running)
+        self._pauses.begins(running)
 
     def settle(self) -> None:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
@@ -467,6 +503,11 @@ class Processor:
     def commits(self) -> Commits:
         """For their totals, from any thread."""
         return self._commits
+
+    @property
+    def pauses(self) -> Pauses:
+        """The paused tasks, from any thread."""
+        return self._pauses
 
     @property
     def has_orders(self) -> bool:

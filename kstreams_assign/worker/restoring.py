@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms
@@ -106,6 +107,7 @@ class RestoreThread:
         log: EventLog,
     ) -> None:
         self._engine = Restores(shape, application_id)
+        self._kept_changelogs = partial(shape.kept_changelogs, application_id)
         self._restorer = restorer
         self._open_stores = open_stores
         self._positions = positions
@@ -317,7 +319,8 @@ class RestoreThread:
             case do.ReportOffsets(task, offsets):
                 self._sums.restoring(task, offsets)
             case do.ReportDormant(task):
-                self._sums.dormant(task, dict(self._stores[task].offsets()))
+                offsets, kept = self._stores[task].offsets(), self._kept_changelogs(task)
+                self._sums.dormant(task, {p: offset for p, offset in offsets.items() if p in kept})
             case do.ReportNothing(task):
                 self._sums.forget(task)
             case do.CountOffsets(task, purpose, offsets):

@@ -24,8 +24,9 @@ from kstreams_assign.adapters.confluent import (
     RecordDeletions,
     SourceLimits,
 )
+from kstreams_assign.adapters.container_memory import container_memory_bytes
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.adapters.rocksdb import RocksMemory, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, KeyNotLocal
@@ -48,7 +49,9 @@ from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.status.server import StatusServer
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
+from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import (
@@ -69,6 +72,7 @@ from kstreams_assign.worker.first_look import (
     refuse_changelogs_of_other_kinds,
     refuse_missing_global_topics,
     refuse_missing_sinks,
+    refuse_settings_of_new_changelogs,
 )
 from kstreams_assign.worker.global_thread import TableReaders
 from kstreams_assign.worker.global_views import (
@@ -80,16 +84,20 @@ from kstreams_assign.worker.global_views import (
 from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.locating import endpoint_of
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.pace import LongRestores, paces
 from kstreams_assign.worker.parts import Parts
+from kstreams_assign.worker.pauses import PausedEnds, change_pauses
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.share import apply_share
+from kstreams_assign.worker.share import apply_share, scarce_memory
 from kstreams_assign.worker.start_positions import StartPositions
+from kstreams_assign.worker.state_requests import StateRequests
 from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
@@ -134,8 +142,8 @@ class Runtime:
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
-        self._tables = checked_global_tables(global_tables, self._shape)
-        self._readers = TableReaders(self._tables)
+        self._readers = TableReaders(checked_global_tables(global_tables, self._shape))
+        refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
@@ -147,6 +155,7 @@ class Runtime:
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
+        self._processor: Processor | None = None
 
     @property
     def process_id(self) -> UUID:
@@ -172,7 +181,7 @@ class Runtime:
             self.log.emit(ClosedEvent(error=error))
 
     def _run(self) -> None:
-        self._report_the_directory()
+        self._report_warnings()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
@@ -181,25 +190,32 @@ class Runtime:
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
-            refuse_missing_global_topics(admin, self._tables, self.log)
-            tables = KeptTables(
-                self._config, self._tables, self._readers, admin, self._local.directory, self.log, self._ending
-            )
+            refuse_settings_of_new_changelogs(self._config, admin, self._shape, self.log)
+            refuse_missing_global_topics(admin, self._readers.tables, self.log)
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending, tables
+                self._config,
+                self._flows,
+                self._shape,
+                self._labour,
+                admin,
+                self._local,
+                self.log,
+                self._ending,
+                self._readers,
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
-            self._lookup = running.lookup
+            self._lookup, self._processor = running.lookup, running.processor
             running.run(self._requests, lambda: self._operation)
         finally:
-            self._lookup = None
+            self._lookup = self._processor = None
             if http is not None:
                 http.stop()
 
-    def _report_the_directory(self) -> None:
-        if warnings := self._local.directory.warnings:
-            self.log.emit(WarningsEvent(warnings=tuple(warnings)))
+    def _report_warnings(self) -> None:
+        warnings = (*self._local.directory.warnings, *scarce_memory(self._config, container_memory_bytes()))
+        if warnings:
+            self.log.emit(WarningsEvent(warnings=warnings))
         if self._wiped:
             self.log.emit(StateWipedEvent(tasks=tuple(map(str, self._wiped))))
 
@@ -224,6 +240,29 @@ class Runtime:
         from any thread; it does not wait.
         """
         self._requests.put(Membership.drain)
+
+    def pause(self, which: TaskId | str | int | None = None, *, timeout_s: float = 30.0) -> tuple[TaskId, ...]:
+        """Pause active tasks of this process until ``resume``; return them once that is committed.
+
+        ``which``: a task such as ``0_1``, the number of a subtopology (its tasks that are active here), or None for all
+        (Java: ``KafkaStreams.pause``). A paused task stays assigned, its input is not read, and it stays paused when
+        the process ends or the task moves to another member of this package; a Java member processes it. Call it from
+        any thread; inside a function of the topology it does not wait, and returns nothing. Raises ``TaskNotLocal``,
+        which names the process where the task runs, ``ConfigError`` for another argument, and ``BrokerUnavailable``
+        where the commit takes longer than ``timeout_s``.
+        """
+        return change_pauses(self._processor, which, paused=True, timeout_s=timeout_s)
+
+    def resume(self, which: TaskId | str | int | None = None, *, timeout_s: float = 30.0) -> tuple[TaskId, ...]:
+        """End the pause of tasks, wherever it began; return them once that is committed. Otherwise as ``pause``."""
+        return change_pauses(self._processor, which, paused=False, timeout_s=timeout_s)
+
+    def paused(self) -> Mapping[TaskId, int]:
+        """Return the paused tasks of this process: task -> since when, in milliseconds since 1970.
+
+        Call it from any thread.
+        """
+        return {} if self._processor is None else self._processor.paused
 
     def shut_application_down(self) -> None:
         """Ask every member of the group to commit, close its tasks and end (Kafka: ``SHUTDOWN_APPLICATION``).
@@ -271,7 +310,7 @@ class Runtime:
         """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
         if task.subtopology >= len(self._shape.subtopologies):
             return {}
-        changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
+        changelogs = self._shape.kept_changelogs(self._config.application_id, task)
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
 
 
@@ -288,12 +327,16 @@ class _Running:
         local: _Local,
         log: EventLog,
         ending: EndRequest,
-        tables: KeptTables,
+        readers: TableReaders,
     ) -> None:
-        self._tables = tables
         self._config = config
         self._shape = shape
         self._local = local
+        self._rocks_memory = RocksMemory.within(config.memory)
+        reader_bytes = config.memory.restore_buffer_max_bytes // (2 if readers.tables else 1)
+        self._tables = KeptTables(
+            config, readers, admin, local.directory, self._rocks_memory, reader_bytes, log, ending
+        )
         self._log = log
         self._ending = ending
         self._stopped = threading.Event()
@@ -315,6 +358,7 @@ class _Running:
             limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
+            buffer_bytes=reader_bytes,
         )
         self._metadata = CommittedMetadata(
             servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S, stable=config.exactly_once
@@ -324,7 +368,8 @@ class _Running:
             fetching,
             group_id=group_id,
             read_committed=config.exactly_once,
-            max_bytes=config.max_poll_bytes,
+            max_bytes=config.batch_bytes_max,
+            buffer_bytes=config.memory.input_buffer_max_bytes,
         )
         self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(
@@ -375,8 +420,11 @@ class _Running:
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
-        self._processor.global_tables = tables.views
+        self._processor.global_tables = readers.views
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
+        self._processor.pauses.where = self._where
+        self._asked = StateRequests(local.directory.path, self._processor, wall_ms)
+        self._paused_ends = PausedEnds(self._processor.pauses, admin, monotonic_ms)
         self._restoring.receiver = self._processor
         self.parts = Parts(
             config,
@@ -389,7 +437,7 @@ class _Running:
             self._waiting,
             StateSizes(local.directory),
             labour.bad_records,
-            tables,
+            self._tables,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -474,6 +522,14 @@ class _Running:
         deletions = RecordDeletions(config.bootstrap_servers, config.client)
         return Purging(topics, config.repartition_purge_interval_ms, deletions, monotonic_ms, log)
 
+    @property
+    def processor(self) -> Processor:
+        """The processing loop."""
+        return self._processor
+
+    def _where(self, task: TaskId) -> str | None:
+        return endpoint_of(self._shape.subtopologies[task.subtopology], task, self._membership.hosts[0])
+
     def _rejoin(self, reason: str) -> None:
         self._membership.rejoin(reason)
 
@@ -493,10 +549,9 @@ class _Running:
         counts = self._admin.topics(LOOKUP_TIMEOUT_S)
         return resolve_patterns(self._shape, self._config.application_id, counts), counts
 
-    def _open_stores(self, task: TaskId) -> RocksTaskStores:
-        sub = self._shape.subtopologies[task.subtopology]
-        names = [store.name for store in sub.stores]
-        return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
+    def _open_stores(self, task: TaskId) -> TaskStores:
+        application = self._config.application_id
+        return open_stores(self._local.directory, self._shape, application, task, self._rocks_memory)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
         """Return committed offsets; for partitions without one, where input begins."""
@@ -517,14 +572,18 @@ class _Running:
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
+        self._asked.start()
         self._committed.connect()
         self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._report_status()
             self.parts.sizes.turn()
+            self._paused_ends.turn()
+            self._asked.turn()
             if self._config.exactly_once:
-                inputs = self._processor.inputs_done
+                paused = self._processor.paused
+                inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
             self._take_requests(requests)
             if monotonic_ms() >= next_clean_ms:

@@ -21,11 +21,15 @@ PORT_MAX = 2**16 - 1
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One process's number, from 0; the address that only its supervisor asks, if any; and a second listener."""
+    """One process's number, from 0, of ``processes``.
+
+    ``http``: the address that only its supervisor asks, if any; ``on_event``: a second listener.
+    """
 
     number: int
     http: str | None
     on_event: EventListener
+    processes: int = 1
 
 
 _share: Share | None = None
@@ -41,12 +45,13 @@ def apply_share(config: Config, on_event: EventListener | None) -> tuple[Config,
     """Return the settings and the listener of a worker in this process. Raises ``ConfigError``."""
     if _share is None:
         return config, on_event
-    return share_settings(config, _share.number, _share.http), _both(_share.on_event, on_event)
+    return share_settings(config, _share.number, _share.http, _share.processes), _both(_share.on_event, on_event)
 
 
-def share_settings(config: Config, number: int, http: str | None) -> Config:
+def share_settings(config: Config, number: int, http: str | None, processes: int = 1) -> Config:
     """Return the settings of process ``number``: unique names, a state directory of its own, and ``http``.
 
+    The processes share ``memory_limit_bytes`` equally; other settings of memory are those of each.
     Raises ``ConfigError`` for a port that does not exist, and for ``http`` where no supervisor serves it.
     """
     if config.http is not None and http is None:
@@ -61,7 +66,21 @@ def share_settings(config: Config, number: int, http: str | None) -> Config:
         group_instance_id=_numbered(config.group_instance_id, number),
         application_server=_endpoint(config.endpoint, number),
         http=http,
+        memory_limit_bytes=None if config.memory_limit_bytes is None else config.memory_limit_bytes // processes,
     )
+
+
+def scarce_memory(config: Config, container_bytes: int | None) -> tuple[str, ...]:
+    """Return a warning if this process and its like may take more memory than their container has."""
+    processes = 1 if _share is None else _share.processes
+    most = config.memory.most_bytes * processes
+    if container_bytes is None or most <= container_bytes:
+        return ()
+    warning = (
+        f"the container has {container_bytes >> 20} MiB of memory, and stores and buffers may take {most >> 20} MiB: "
+        f"set memory_limit_bytes = {container_bytes}, or less if other programs run beside it"
+    )
+    return (warning,)
 
 
 def _numbered(name: str | None, number: int) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
+from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.at_work import AtWork
@@ -81,6 +82,22 @@ class KeyValueStore:
         """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
         return self._range(start, end, reverse)
 
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Return a snapshot of the entries whose keys begin with ``prefix``, in byte order; ``reverse`` descends."""
+        return self.range(prefix, self._prefix_end(prefix), reverse=reverse)
+
+    def approximate_count(self) -> int:
+        """Return an estimate of the number of entries (Kafka: ``approximateNumEntries``); never negative.
+
+        A write counts as a new key until it is committed, and on disk until RocksDB compacts the files that have it.
+        In memory the count of committed entries is exact.
+        """
+        return max(0, self._stores.approximate_count(self._name) + self._writes.count_change())
+
+    def _prefix_end(self, prefix: bytes) -> bytes | None:
+        self._place.check("prefix", (prefix,))
+        return prefix_end(prefix)
+
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self._place.check("an end of the range", (start, end), BYTES_OR_NONE)
         stored = self._stores.range(self._name, start, end, reverse=reverse)
@@ -146,6 +163,12 @@ class TimestampedKeyValueStore(KeyValueStore):
     ) -> Iterator[tuple[bytes, ValueAndTime]]:
         """Return what ``range`` does, each value with its time."""
         return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
+
+    def prefix_scan_with_timestamps(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+        """Return what ``prefix_scan`` does, each value with its time."""
+        return self.range_with_timestamps(prefix, self._prefix_end(prefix), reverse=reverse)
 
     def _laid_out(self, pairs: Sequence[Pair], times: Sequence[int]) -> Iterable[Pair]:
         return [

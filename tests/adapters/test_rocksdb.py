@@ -1,4 +1,7 @@
-"""The store on a real RocksDB: what is written together stays together, through reopening, killing and damage."""
+"""Stores on a real RocksDB: what is written together stays together, through reopening, killing and damage.
+
+``tests/tasks/test_store_contract.py`` has what they have in common with stores in memory.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,11 @@ import sys
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores, read_offsets
 from kstreams_assign.adapters.store_faults import VERDICTS, Translation
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TopicPartition
-from tests.samples import examples
 
 COUNTS, TOTALS = TopicPartition("app-counts-changelog", 3), TopicPartition("app-totals-changelog", 3)
 
@@ -31,23 +31,6 @@ def stores(path):
     opened = open_task_stores(path, ["counts", "totals"])
     yield opened
     opened.close()
-
-
-def test_stores_of_a_task_do_not_see_each_other(stores):
-    stores.write({"counts": [(b"k", b"1")], "totals": [(b"k", b"2")]}, {})
-    assert (stores.get("counts", b"k"), stores.get("totals", b"k")) == (b"1", b"2")
-
-
-def test_an_empty_key_and_an_empty_value_are_a_key_and_a_value(stores):
-    stores.write({"counts": [(b"", b"")]}, {})
-    assert stores.get("counts", b"") == b""
-    assert list(stores.range("counts")) == [(b"", b"")]
-
-
-def test_within_a_batch_the_last_write_of_a_key_wins(stores):
-    stores.write({"counts": [(b"a", b"1"), (b"a", None), (b"b", None), (b"b", b"2")]}, {})
-    assert stores.get_many("counts", [b"a", b"b", b"c"]) == [None, b"2", None]
-    assert stores.get_many("counts", []) == []
 
 
 def test_a_store_that_was_written_with_timestamps_is_not_read_without_them_nor_the_other_way_round(path):
@@ -73,20 +56,6 @@ def test_another_store_may_come_to_a_task_with_or_without_timestamps(path):
     open_task_stores(path, ["totals"], timestamped=frozenset({"totals"})).close()
 
 
-def test_offsets_are_those_of_all_writes_so_far(stores):
-    stores.write({}, {COUNTS: 5, TOTALS: 2**62})
-    stores.write({}, {COUNTS: 6})
-    assert stores.offsets() == {COUNTS: 6, TOTALS: 2**62}
-
-
-def test_a_store_that_the_task_lacks_is_named(stores):
-    with pytest.raises(StateError, match="no 'nope'"):
-        stores.get("nope", b"k")
-    with pytest.raises(StateError, match="no 'nope'"):
-        stores.write({"counts": [(b"k", b"1")], "nope": [(b"k", b"1")]}, {COUNTS: 1})
-    assert (stores.get("counts", b"k"), stores.offsets()) == (None, {})
-
-
 def test_data_and_offsets_are_there_again_when_reopened_in_the_same_process(path):
     unfinished = []
     for round_ in range(3):
@@ -98,15 +67,6 @@ def test_data_and_offsets_are_there_again_when_reopened_in_the_same_process(path
         stores.close()  # with a range half read, which must not keep the database open
     assert [list(rest) for rest in unfinished] == [[]] * 3
     assert read_offsets(path) == {COUNTS: 3}
-
-
-def test_a_closed_store_says_so_and_closing_twice_is_fine(path):
-    stores = open_task_stores(path, ["counts"])
-    stores.close()
-    stores.close()
-    for use in (lambda: stores.get("counts", b"k"), lambda: stores.range("counts"), lambda: stores.write({}, {})):
-        with pytest.raises(StateError, match="is closed"):
-            use()
 
 
 @pytest.mark.usefixtures("stores")
@@ -130,6 +90,35 @@ def test_a_store_that_a_topology_dropped_and_took_back_is_still_whole(path):
             stores.write({"totals": [(b"k", b"v")]}, {TOTALS: 1})
         assert stores.offsets() == {TOTALS: 1}
         stores.close()
+
+
+def test_a_store_that_is_kept_elsewhere_now_is_dropped_with_its_offset_and_the_others_stay(path):
+    for _ in range(2):  # it may come back
+        stores = open_task_stores(path, ["counts", "totals"], timestamped=frozenset({"totals"}))
+        stores.write({"counts": [(b"k", b"v")], "totals": [(b"k", b"v")]}, {COUNTS: 3, TOTALS: 5})
+        stores.identify({COUNTS.topic: "a", TOTALS.topic: "b"})
+        stores.drop("totals", TOTALS)
+        stores.drop("totals", TOTALS)
+        with pytest.raises(StateError, match="no 'totals'"):
+            stores.get("totals", b"k")
+        stores.close()
+        stores = open_task_stores(path, ["counts", "totals"])  # without timestamps: nothing is left of it
+        assert (stores.get("counts", b"k"), stores.get("totals", b"k")) == (b"v", None)
+        assert (stores.offsets(), stores.identities()) == ({COUNTS: 3}, {COUNTS.topic: "a"})
+        stores.drop("totals", None)
+        stores.close()
+
+
+def test_a_process_that_dies_after_the_first_step_of_a_drop_has_dropped_the_store(path, stores, monkeypatch):
+    stores.write({"totals": [(b"k", b"v")]}, {TOTALS: 5})
+    monkeypatch.setattr(type(stores), "_drop_handles", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        stores.drop("totals", TOTALS)
+    monkeypatch.undo()
+    stores.close()
+    reopened = open_task_stores(path, ["counts", "totals"])
+    assert (reopened.get("totals", b"k"), reopened.offsets()) == (None, {})
+    reopened.close()
 
 
 # Killed processes.
@@ -215,37 +204,6 @@ def test_a_process_that_dies_after_the_first_step_of_a_wipe_finds_an_empty_store
     reopened = open_task_stores(path, ["counts"])
     assert (list(reopened.range("counts")), reopened.offsets()) == ([], {})
     reopened.close()
-
-
-# Ranges, against a sorted list.
-
-keys = st.binary(max_size=3)
-
-
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.dictionaries(keys, keys, max_size=20), bounds=st.tuples(st.none() | keys, st.none() | keys))
-def test_a_range_is_the_sorted_slice(stores, data, bounds):
-    stores.write({"counts": [(key, None) for key, _ in stores.range("counts")]}, {})
-    stores.write({"counts": list(data.items())}, {})
-    start, end = bounds
-    expected = sorted((k, v) for k, v in data.items() if (start is None or k >= start) and (end is None or k < end))
-    assert list(stores.range("counts", start, end)) == expected
-    assert list(stores.range("counts", start, end, reverse=True)) == expected[::-1]
-
-
-@pytest.mark.parametrize("size", [999, 1_000, 1_001, 2_000])
-def test_a_range_longer_than_a_chunk_is_whole_both_ways(stores, size):
-    data = [(b"%05d" % n, b"v") for n in range(size)]
-    stores.write({"counts": data}, {})
-    assert list(stores.range("counts")) == data
-    assert list(stores.range("counts", reverse=True)) == data[::-1]
-
-
-def test_a_range_shows_the_store_as_it_was_when_asked_for(stores):
-    stores.write({"counts": [(b"a", b"1")]}, {})
-    asked = stores.range("counts")
-    stores.write({"counts": [(b"a", b"2"), (b"b", b"2")]}, {})
-    assert list(asked) == [(b"a", b"1")]
 
 
 # Damage.

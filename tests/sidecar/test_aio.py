@@ -42,7 +42,9 @@ def test_an_asyncio_application_counts_while_commits_are_under_way(shop):
         async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
             await count(session, shop)
             assert [task["state"] for task in await session.tasks()] == ["running"] * PARTITIONS
-            assert (await session.range("0_0", STORE, limit=1)).entries
+            (first,) = (await session.range("0_0", STORE, limit=1)).entries
+            assert (await session.prefix_scan("0_0", STORE, b"customer-", limit=1)).entries == (first,)
+            assert await session.approximate_count("0_0", STORE) >= 1
             assert (await session.locate(STORE, b"ann"))["active"] == "localhost:7000"
             with pytest.raises(SidecarRefused, match="busy"):
                 await AsyncSidecarClient.connect(str(shop.folder / "1.sock"))

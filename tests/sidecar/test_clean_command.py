@@ -41,7 +41,8 @@ def state(tmp_path):
 def run(tmp_path):
     """Call ``clean``; return the facts that it printed."""
     settings = f'application_id = "app"\nbootstrap_servers = "nowhere:1"\nstate_dir = "{tmp_path / "state"}"\n'
-    stores = '[[topology.subtopology]]\nsources = ["a"]\nstores = ["s"]\n'
+    quick = '{ name = "quick", changelog = false, in_memory = true }'
+    stores = f'[[topology.subtopology]]\nsources = ["a"]\nstores = ["s", {quick}]\n'
     unlogged = '[[topology.subtopology]]\nsources = ["b"]\nstores = [{ name = "cache", changelog = false }]\n'
     (tmp_path / "worker.toml").write_text(settings + stores + unlogged)
 

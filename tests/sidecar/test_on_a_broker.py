@@ -300,6 +300,14 @@ def test_columns_ranges_and_deletes_show_the_same_as_records(shop: Shop) -> None
         assert ([key for key, _ in page.entries], page.more) == ([b"k0", b"k2", b"k3"], True)
         page = session.range("0_0", STORE, reverse=True)
         assert ([key for key, _ in page.entries], page.more) == ([b"k9", b"k4", b"k3", b"k2", b"k0"], False)
+        session.put("0_0", STORE, {b"j": b"v", b"l": b"v"})
+        page = session.prefix_scan("0_0", STORE, b"k", limit=2)
+        assert ([key for key, _ in page.entries], page.more) == ([b"k0", b"k2"], True)
+        page = session.prefix_scan("0_0", STORE, b"k", b"k2\x00")
+        assert ([key for key, _ in page.entries], page.more) == ([b"k3", b"k4", b"k9"], False)
+        page = session.prefix_scan("0_0", STORE, b"k", end=b"k3", reverse=True)
+        assert ([key for key, _ in page.entries], page.more) == ([b"k2", b"k0"], False)
+        assert session.approximate_count("0_0", STORE) == 7
 
 
 def test_a_record_that_the_brokers_would_refuse_is_refused_before_the_commit(shop: Shop) -> None:

@@ -436,3 +436,26 @@ def test_get_and_range_read_global_tables_and_nothing_writes_them(stand):
     assert answers[stand.ask("get", task="0_0", store="plain", keys=(b"a",), timestamps=True)] == "bad_request"
     assert answers[stand.ask("put", task="0_0", store="plain", keys=(b"a",), values=(b"x",))] == "no_such_store"
     assert answers[stand.ask("delete", task="0_0", store="plain", keys=(b"a",))] == "no_such_store"
+
+
+def test_a_prefix_scan_can_be_paged_both_ways_and_entries_are_counted(stand):
+    written = (b"a", b"b", b"b1", b"b2", b"b\xff", b"c")
+    stand.ask("put", task="0_0", store="totals", keys=written, values=(b"v",) * 6)
+    stand.ask("put", task="0_0", store="stamped", keys=(b"b1",), values=(b"v",), timestamps_ms=(9,))
+
+    def keys(**fields: object) -> list[bytes]:
+        answer = stand.port.answers[stand.ask("range", task="0_0", store="totals", **fields)]
+        return [key for key, _ in answer["entries"]]
+
+    assert keys(prefix=b"b") == [b"b", b"b1", b"b2", b"b\xff"]
+    assert keys(prefix=b"b", limit=2) == [b"b", b"b1"]
+    assert keys(prefix=b"b", **{"from": b"b1\x00"}) == [b"b2", b"b\xff"]
+    assert keys(prefix=b"b", reverse=True, to=b"b2") == [b"b1", b"b"]
+    assert keys(prefix=b"b", **{"from": b"a", "to": b"z"}) == [b"b", b"b1", b"b2", b"b\xff"]
+    assert keys(prefix=b"b", **{"from": b"c"}) == keys(prefix=b"b", to=b"a", reverse=True) == []
+    assert keys(prefix=b"") == [*written[:4], b"b\xff", b"c"]
+    timed = stand.ask("range", task="0_0", store="stamped", prefix=b"b", timestamps=True)
+    assert stand.port.answers[timed]["entries"] == [(b"b1", (b"v", 9))]
+    assert stand.port.answers[stand.ask("approximate_count", task="0_0", store="totals")] == 6
+    assert stand.port.answers[stand.ask("approximate_count", task="0_0", store="nope")] == "no_such_store"
+    assert stand.port.answers[stand.ask("approximate_count", task="0_9", store="totals")] == "task_migrated"

@@ -24,6 +24,7 @@ stores = [
     "totals",
     {name = "cache", changelog = false},
     {name = "timed", type = "timestamped_key_value", drop_headers = true},
+    {name = "quick", in_memory = true, changelog_config = {"min.insync.replicas" = 2}},
 ]
 sinks = ["customer-totals"]
 
@@ -46,7 +47,8 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     first, second = settings.flows
     assert first.shape.sources == ("orders", "returns")
     timed = Store("timed", timestamped=True, drop_headers=True)
-    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed)
+    quick = Store("quick", in_memory=True, changelog_config={"min.insync.replicas": 2})
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed, quick)
     assert first.sinks == {"customer-totals": "customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
@@ -124,6 +126,19 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', drop_headers = 1}]",
             r"stores\[0\].drop_headers = 1: must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', in_memory = 1}]",
+            r"stores\[0\].in_memory = 1: must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', changelog_config = 'x'}]",
+            r"store s: changelog_config = 'x': must map names of topic settings",
+        ),
+        (
+            PLAIN
+            + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', changelog_config.'segment.m' = 1}]",
+            r"store s: changelog_config: 'segment.m': no such setting of a topic; did you mean segment.ms",
         ),
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', type = 'windowed'}]",

@@ -117,6 +117,11 @@ def test_a_task_has_the_lags_of_its_own_input_and_says_whether_it_has_a_changelo
     ]
 
 
+def test_a_paused_task_runs_and_says_since_when():
+    tasks = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, paused={T[0]: 5})).tasks
+    assert {task.task: task.paused_ms for task in tasks if task.paused_ms is not None} == {T[0]: 5}
+
+
 def test_progress_that_stands_still_loses_its_rate():
     progress = replica_progress(going(partition=log("totals", 0)), MONOTONIC_MS)
     assert progress == ReplicaProgress(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})

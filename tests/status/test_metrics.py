@@ -14,7 +14,7 @@ from kstreams_assign.group.member import State
 from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.status.metric_table import METRICS, ROWS, Kind, MetricRow
 from kstreams_assign.status.metrics import client_state, exposition
-from kstreams_assign.status.values import ReplicaProgress, TaskStatus
+from kstreams_assign.status.values import VERDICTS, ReplicaProgress, TaskStatus
 from tests.status.statuses import NOW_MS, PROCESS_ID, settled, task, warming
 
 READERS = {
@@ -133,7 +133,7 @@ def everything():
     """Return a status with a sample of every metric."""
     waits = HeldUp("a transaction hangs", hangs=True)
     stopped = TaskStatus(
-        task(3), "active", "stopped", ReplicaProgress(1, 0.5, 2.0, 3), stopped="no space left", waits=waits
+        task(3), "active", "stopped", ReplicaProgress(1, 0.5, 2.0, 3), stopped="no space left", waits=waits, paused_ms=1
     )
     return replace(warming(), tasks=(*warming().tasks, stopped))
 
@@ -168,3 +168,13 @@ def test_a_stopped_task_has_its_own_sample_and_the_client_is_not_running():
     assert values["kstreams_assign_tasks", "stopped", "active"] == 1
     assert values["kafka_streams_stream_metrics_client_state",] == 1
     assert not any(name == "kstreams_assign_task_stopped" for name, *_ in samples(settled()))
+
+
+def test_a_paused_task_has_its_own_sample_and_no_verdict_changes():
+    paused = settled(tasks=(replace(settled().tasks[0], paused_ms=1_500), *settled().tasks[1:]))
+    values = samples(paused)
+    name = "kstreams_assign_task_paused_timestamp_seconds"
+    assert {labels: value for labels, value in values.items() if labels[0] == name} == {(name, "0_0"): 1.5}
+    assert {verdict: VERDICTS[verdict](paused) for verdict in VERDICTS} == {
+        verdict: VERDICTS[verdict](settled()) for verdict in VERDICTS
+    }

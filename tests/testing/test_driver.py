@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from kstreams_assign import (
+    ConfigError,
     Event,
     Record,
     RecordRefused,
@@ -536,3 +537,43 @@ def test_a_repartition_topic_has_the_partitions_that_it_declares() -> None:
     driver = TopologyTestDriver(topology)
     with pytest.raises(Exception, match="store 'counts' has the partitions 0 to 3"):
         driver.store("counts", 4)
+
+
+def carts(task: Task, records: Sequence[Record]) -> None:
+    items, known = task.store("items"), task.store("known")
+    for record in records:
+        assert record.key is not None
+        assert record.value is not None
+        items.put(record.key + b"/" + record.value, b"")
+        known.put(record.key, b"")
+        names = [key for key, _ in items.prefix_scan(record.key + b"/")]
+        task.emit("carts", record.key, b" ".join(names))
+        task.emit("carts", None, b"%d %d" % (items.approximate_count(), known.approximate_count()))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_stores_in_memory_prefix_scans_and_counts_work_as_in_a_worker(guarantee: str) -> None:
+    stores = [Store("items", in_memory=True, changelog_config={"min.insync.replicas": "1"}), "known"]
+    topology = [Subtopology(carts, sources=["in"], stores=stores, sinks=["carts"])]
+    with TopologyTestDriver(topology, processing_guarantee=guarantee) as driver:
+        for key, value in ((b"ann", b"tea"), (b"anna", b"tea"), (b"ann", b"jam")):
+            driver.pipe("in", key, value)
+        assert values(driver.read("carts")) == [
+            (b"ann", b"ann/tea"),
+            (None, b"1 1"),
+            (b"anna", b"anna/tea"),
+            (None, b"2 2"),
+            (b"ann", b"ann/jam ann/tea"),
+            (None, b"3 3"),  # the buffered write of a known key counts until the commit
+        ]
+        items = driver.store("items")
+        assert [key for key, _ in items.prefix_scan(b"ann/", reverse=True)] == [b"ann/tea", b"ann/jam"]
+        assert (items.approximate_count(), driver.store("known").approximate_count()) == (3, 2)
+        assert len(driver.read("test-items-changelog")) == 3
+        driver.fail_next_commit()
+        driver.pipe("in", b"bob", b"tea")
+        assert items.approximate_count() == 4
+    with pytest.raises(ConfigError, match=r"did you mean cleanup\.policy"):
+        TopologyTestDriver(
+            [Subtopology(carts, sources=["in"], stores=[Store("items", changelog_config={"cleanup.polcy": "x"})])]
+        )

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kstreams_assign import Config, Event, Record, Subtopology, Task, TopicPartition, Worker
+from kstreams_assign import Config, Event, Record, Store, Subtopology, Task, TopicPartition, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.events import BaseEvent, StatusEvent
 from kstreams_assign.worker.on_error import OnError
@@ -98,6 +98,7 @@ class App:
         number: int,
         process: Callable[[Task, Sequence[Record]], None] = count,
         on_error: OnError = "fail",
+        stores: Sequence[str | Store] = ("totals",),
         **settings: Any,
     ) -> Running:
         config = Config(
@@ -106,7 +107,7 @@ class App:
             state_dir=str(self.folder / f"state-{number}"),
             **{"session_timeout_ms": 30_000, "acceptable_recovery_lag": 100, **settings},
         )
-        topology = [Subtopology(process, [self.name], ["totals"], [f"{self.name}-counts"], on_error=on_error)]
+        topology = [Subtopology(process, [self.name], stores, [f"{self.name}-counts"], on_error=on_error)]
         running = Running(config, topology)
         self.workers.append(running)
         return running

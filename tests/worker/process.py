@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Event, Record, Store, Subtopology, Task, Worker
 from kstreams_assign.worker.on_error import OnError
 from tests.worker.app import PATIENCE_S, App, count
 
@@ -89,11 +89,13 @@ def _running(event: Mapping[str, Any]) -> int | None:
     return sum(task_status["state"] == "running" for task_status in event["tasks"].values())
 
 
-def main(text: str, function: Function = count, on_error: OnError = "fail") -> None:
+def main(
+    text: str, function: Function = count, on_error: OnError = "fail", stores: Sequence[str | Store] = ("totals",)
+) -> None:
     """Work until a signal, or the end of standard input."""
     config = Config.from_mapping(json.loads(text))
     topic = config.application_id
-    topology = [Subtopology(function, [topic], ["totals"], [f"{topic}-counts"], on_error=on_error)]
+    topology = [Subtopology(function, [topic], stores, [f"{topic}-counts"], on_error=on_error)]
     worker = Worker(config, topology, on_event=_tell)
     signal.signal(signal.SIGTERM, lambda *_: worker.close())
     threading.Thread(target=lambda: (sys.stdin.read(), worker.close()), daemon=True).start()

@@ -59,6 +59,7 @@ JSON_FIELDS = {
     "batch_limited": "limit records",
     "task_failed": "task reason pause_ms",
     "task_stopped": "task reason retry_ms",
+    "task_paused": "task since_ms",
     "task_resumed": "task",
     "store_discarded": "task reason",
     "store_wiped": "task reason",

@@ -60,6 +60,9 @@ def test_a_reader_sees_what_was_written_last(table):
     assert table.reads.get_many([]) == []
     assert list(table.reads.range(b"b")) == [(b"b", b"2"), (b"c", b"3")]
     assert list(table.reads.range(None, b"c", reverse=True)) == [(b"b", b"2"), (b"a", b"1")]
+    view = ReadOnlyKeyValueStore(table.reads)
+    assert list(view.prefix_scan(b"b")) == [(b"b", b"2")]
+    assert view.approximate_count() == 3
     table.stores.write({"t": [(b"a", None), (b"b", b"two")]}, {P0: 5})
     assert [table.reads.get(b"a"), table.reads.get(b"b")] == [None, b"two"]
     assert table.stores.offsets() == {P0: 5}
@@ -194,6 +197,8 @@ def test_keys_of_another_type_are_refused_with_table_and_value():
         view.get("a")
     with pytest.raises(TypeError, match=r"key is int 1: must be bytes"):
         view.get_many([b"a", 1])
+    with pytest.raises(TypeError, match=r"prefix is str 'a': must be bytes"):
+        view.prefix_scan("a")
     with pytest.raises(TypeError, match=r"an end of the range is str 'a': must be bytes or None"):
         view.range("a")
 
@@ -209,6 +214,8 @@ def test_a_timestamped_table_gives_values_with_and_without_their_times():
     assert view.get_many([b"b", b"none"]) == [b"", None]
     assert view.get_many_with_timestamps([b"a", b"none"]) == [ValueAndTime(b"1", 7), None]
     assert list(view.range()) == [(b"a", b"1"), (b"b", b"")]
+    assert list(view.prefix_scan(b"a")) == [(b"a", b"1")]
+    assert list(view.prefix_scan_with_timestamps(b"a")) == [(b"a", ValueAndTime(b"1", 7))]
     assert list(view.range_with_timestamps(b"b", reverse=True)) == [(b"b", ValueAndTime(b"", 9))]
 
 

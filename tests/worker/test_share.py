@@ -9,7 +9,7 @@ import pytest
 from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.events import ClosedEvent
-from kstreams_assign.worker.share import Share, apply_share, set_share, share_settings
+from kstreams_assign.worker.share import Share, apply_share, scarce_memory, set_share, share_settings
 
 CONFIG = Config(application_id="app", bootstrap_servers="localhost:9092")
 NAMED = Config(
@@ -70,3 +70,28 @@ def test_a_worker_takes_the_share_of_its_process_and_both_listeners_hear_of_it(t
     worker.run()
     assert [type(event) for event in own] == [ClosedEvent]
     assert shared == own
+
+
+def test_the_processes_share_the_memory_limit_and_keep_what_is_set_for_each():
+    config = Config(
+        application_id="app",
+        bootstrap_servers="b:1",
+        memory_limit_bytes=2 << 30,
+        rocksdb_block_cache_bytes=64 << 20,
+    )
+    shared = share_settings(config, 1, None, 4)
+    assert (shared.memory_limit_bytes, shared.rocksdb_block_cache_bytes) == (512 << 20, 64 << 20)
+    with pytest.raises(ConfigError, match=r"memory_limit_bytes = 134217728: must be at least \d+ \(\d+ MiB\)"):
+        share_settings(config, 1, None, 16)
+
+
+@pytest.mark.usefixtures("_no_share_afterwards")
+def test_a_container_with_less_memory_than_all_processes_may_take_is_a_warning():
+    assert scarce_memory(CONFIG, None) == scarce_memory(CONFIG, 1100 << 20) == ()
+    (warning,) = scarce_memory(CONFIG, 512 << 20)
+    assert warning == (
+        "the container has 512 MiB of memory, and stores and buffers may take 1100 MiB: "
+        "set memory_limit_bytes = 536870912, or less if other programs run beside it"
+    )
+    set_share(Share(0, None, lambda _event: None, 2))
+    assert "may take 2200 MiB" in scarce_memory(CONFIG, 1100 << 20)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ import pytest
 
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.events import AssignedEvent, DecisionEvent, EarlyProbeEvent
 from tests.java.streams_app import StreamsApp
 from tests.status.test_on_a_broker import until
@@ -79,7 +81,7 @@ def mixed(
     request: pytest.FixtureRequest,
 ) -> Iterator[Mixed]:
     with ExitStack() as ends:
-        yield Mixed(broker, request.node.name.replace("_", "-"), tmp_path, ends)
+        yield Mixed(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name).strip("-"), tmp_path, ends)
 
 
 def test_a_worker_joins_a_java_group_and_takes_all_of_it_over(mixed: Mixed) -> None:
@@ -130,4 +132,21 @@ def test_java_joins_a_group_that_python_leads_and_takes_all_of_it_over(mixed: Mi
     mixed.count_more()
     ours.stop()
     java.until_tasks(active=PARTITIONS)
+    mixed.count_more()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_java_processes_a_paused_task_and_hands_the_pause_on(mixed: Mixed, guarantee: str) -> None:
+    first = mixed.python(processing_guarantee=guarantee)
+    first.until_running(PARTITIONS)
+    mixed.count_more()
+    assert len(first.worker.pause()) == PARTITIONS
+    first.stop()
+    java = mixed.java(processing_guarantee=guarantee)
+    mixed.count_more()
+    java.close()
+    again = mixed.python(processing_guarantee=guarantee)
+    again.until_running(PARTITIONS)
+    assert len(again.worker.paused()) == PARTITIONS
+    assert len(again.worker.resume()) == PARTITIONS
     mixed.count_more()

@@ -30,6 +30,7 @@ Ask = Callable[[float], Mapping[K, Future[Any]]]
 _NONE: frozenset[int] = frozenset()
 _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_INVALID = frozenset({KafkaError.INVALID_CONFIG})
 
 _POLL_S = 0.02
 _GRACE_S = 1.0
@@ -196,6 +197,20 @@ class ClusterAdmin:
             self._create(missing, configs or {}, replication_factor, deadline)
             # Another member may have been quicker, with another count.
             refuse_wrong_counts(topics, self.partition_counts(topics, _left_s(deadline)))
+
+    def refused_settings(self, settings: Mapping[str, Mapping[str, str]], timeout_s: float) -> dict[str, str]:
+        """Return why the brokers would not create these topics with their settings; creates nothing.
+
+        Topics that exist, and those with valid settings, are left out. Raises ``BrokerUnavailable``, and
+        ``BrokerError`` if something else than a setting is in the way, such as missing rights.
+        """
+        new = [NewTopic(name, 1, config=dict(config)) for name, config in settings.items()]
+        self._contact.make(time.monotonic() + timeout_s)
+        _, failed = _gather(self._admin.create_topics(new, request_timeout=timeout_s, validate_only=True), timeout_s)
+        for name, error in failed.items():
+            if error.code() not in _EXISTS | _INVALID:
+                raise fault(error, f"check the settings of topic {name}")
+        return {name: error.str() for name, error in failed.items() if error.code() in _INVALID}
 
     def _create(
         self,

@@ -15,7 +15,7 @@ from typing import cast
 from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
-from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
+from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, BUFFER_BYTES, Feed, Taken, offset_of, runs
 from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
@@ -45,7 +45,7 @@ class ConfluentChangelogReader:
     wrote. ``poll`` takes at most ``max_records``. ``limits``: source topics among the changelogs, and how far they may
     be read. Values from the topics ``timestamped`` come as their stores hold them, each behind its record's timestamp.
     ``bare``: topics whose records may have no headers, each with its store; ``poll`` raises ``ConfigError`` for the
-    first that has some.
+    first that has some. ``buffer_bytes`` bounds what is fetched ahead.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class ConfluentChangelogReader:
         limits: SourceLimits | None = None,
         timestamped: frozenset[str] = frozenset(),
         bare: Mapping[str, str] = _NONE,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._bare = bare
         self._limits = limits or SourceLimits((), lambda _asked: {})
@@ -69,7 +70,14 @@ class ConfluentChangelogReader:
         self._max_records = max_records
         self._bounds_timeout_s = bounds_timeout_s
         self._feed = Feed(
-            bootstrap_servers, client, group_id=group_id, read_committed=read_committed, tuning=_TUNING, needed=_NEEDED
+            bootstrap_servers,
+            client,
+            group_id=group_id,
+            read_committed=read_committed,
+            tuning=_TUNING,
+            needed=_NEEDED,
+            max_bytes=min(BATCH_BYTES_MAX, buffer_bytes),
+            buffer_bytes=buffer_bytes,
         )
         self._next: dict[TopicPartition, int] = {}
         self._timestamped = timestamped

@@ -27,6 +27,11 @@ partition_number_of = cast("Callable[[Message], int]", Message.partition)
 offset_of = cast("Callable[[Message], int]", Message.offset)
 
 BATCH_BYTES_MAX = 16 << 20
+BUFFER_BYTES = 64 << 20
+"""librdkafka's own size of the queue of fetched records."""
+_FETCH_BYTES_MIN = 1 << 20
+_RECORD_OVERHEAD_BYTES = 512
+"""A record in the queue takes about so much beside its key and value."""
 _FIRST_RECORDS = 64
 _SAMPLE_RECORDS = 32
 
@@ -39,6 +44,15 @@ _NEEDED: Mapping[str, Setting] = {
     # The caller decides about an offset that the broker deleted: state behind it is useless.
     "auto.offset.reset": "error",
 }
+
+
+def _queue_settings(buffer_bytes: int, min_messages: int) -> dict[str, Setting]:
+    """Return how much is fetched ahead. A small buffer also gets small answers, which may grow when decompressed."""
+    settings: dict[str, Setting] = {"queued.max.messages.kbytes": max(1, buffer_bytes >> 10)}
+    if buffer_bytes < BUFFER_BYTES:
+        settings["queued.min.messages"] = max(1, min(min_messages, buffer_bytes // _RECORD_OVERHEAD_BYTES))
+        settings["fetch.max.bytes"] = max(_FETCH_BYTES_MIN, buffer_bytes // 16)
+    return settings
 
 
 class Taken(NamedTuple):
@@ -54,7 +68,8 @@ class Feed:
 
     ``group_id`` is never joined and nothing is committed to it; librdkafka demands one and looks its coordinator up, so
     under access control it must be a group that the client may describe (the application id). ``isolation.level`` in
-    ``client`` may ask for committed records where ``read_committed`` does not.
+    ``client`` may ask for committed records where ``read_committed`` does not. ``buffer_bytes`` bounds what is fetched
+    ahead of ``take``.
     """
 
     def __init__(
@@ -67,7 +82,9 @@ class Feed:
         tuning: Mapping[str, Setting],
         needed: Mapping[str, Setting],
         max_bytes: int = BATCH_BYTES_MAX,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
+        tuning = {**tuning, **_queue_settings(buffer_bytes, int(tuning.get("queued.min.messages", 100_000)))}
         isolation = "read_committed" if read_committed or asks_read_committed(client or {}) else "read_uncommitted"
         ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
         settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, tuning, ours)

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from confluent_kafka import Message
 
-from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, Feed, offset_of, runs
+from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, BUFFER_BYTES, Feed, offset_of, runs
 from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.errors import OffsetOutOfRange
@@ -36,7 +36,8 @@ _make_record = partial(tuple.__new__, Record)
 class InputConsumer:
     """Reads input partitions at given offsets. Used by one thread.
 
-    ``max_bytes`` bounds what one ``poll`` brings, roughly, as records have to be taken before their size is known.
+    ``max_bytes`` bounds what one ``poll`` brings, roughly, as records have to be taken before their size is known;
+    ``buffer_bytes`` bounds what is fetched ahead.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class InputConsumer:
         group_id: str,
         read_committed: bool = False,
         max_bytes: int = BATCH_BYTES_MAX,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._feed = Feed(
             bootstrap_servers,
@@ -56,6 +58,7 @@ class InputConsumer:
             tuning=_TUNING,
             needed={},
             max_bytes=max_bytes,
+            buffer_bytes=buffer_bytes,
         )
         self._gone: dict[TopicPartition, int] = {}
 

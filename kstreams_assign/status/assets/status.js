@@ -248,7 +248,7 @@
             row(
               cell("name", "task", task.task),
               cell("", "role", role(task.role)),
-              cell("", "state", task.state),
+              cell("", "state", task.paused_since_ms === null ? task.state : `${task.state}, paused`),
               cell("number", "input lag", number(task.input_lag)),
               cell("", "restored", meter(task)),
               cell("number", "changelog lag", task.has_changelog ? number(task.lag) : "–"),
