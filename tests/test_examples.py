@@ -226,6 +226,19 @@ def test_idle_carts_are_reminded_of_and_open_ones_are_counted(broker, tmp_path):
     assert process.returncode == 0
 
 
+def test_shipments_get_the_names_of_their_countries_from_a_table_that_every_process_holds(broker, tmp_path):
+    topics = {"shipments": 2, "named-shipments": 2, "country-codes": 3}
+    ClusterAdmin(broker).create_topics(topics, WITHIN_S, configs={"country-codes": {"cleanup.policy": "compact"}})
+    for code, name in ((b"ch", b"Switzerland"), (b"it", b"Italy"), (b"fr", b"France")):
+        produce(broker, "country-codes", [code], name)
+    wanted = {b"a": b"Switzerland", b"b": b"Italy", b"c": b"France", b"d": b"unknown"}
+    for shipment, code in ((b"a", b"ch"), (b"b", b"it"), (b"c", b"fr"), (b"d", b"xx")):
+        produce(broker, "shipments", [shipment], code)
+    with running("global_table.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "named-shipments", wanted) == wanted
+    assert process.returncode == 0
+
+
 def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"payments": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
     produce(broker, "payments", [b"ann"], b'{"amount": 5}')

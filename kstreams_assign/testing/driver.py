@@ -42,13 +42,21 @@ from kstreams_assign.testing.around import (
 from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.testing.clients import MemoryInputs, MemoryProducer, MemoryTransactions
 from kstreams_assign.testing.given import check_key_or_value, checked_headers, whole_number
+from kstreams_assign.testing.tables import MemoryTables
 from kstreams_assign.testing.topics import Topics
 from kstreams_assign.testing.typed import InputTopic, OutputTopic
 from kstreams_assign.topology.flows import bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
@@ -77,6 +85,8 @@ class TopologyTestDriver:
             assert driver.store("counts").get(b"to") == b"1"
 
     - ``topology``: the list of ``Subtopology`` that ``Worker`` gets.
+    - ``global_tables``: the list of ``GlobalTable`` that ``Worker`` gets; what is written to their topics is in them at
+      once.
     - ``partitions``: topic -> its number of partitions, 1 for a topic that is left out. Repartition topics have as many
       as their declaration or their sources say.
     - ``auto_commit``: whether ``pipe`` commits. With False only ``commit`` does, or a full buffer
@@ -94,6 +104,7 @@ class TopologyTestDriver:
         self,
         topology: Sequence[Subtopology],
         *,
+        global_tables: Sequence[GlobalTable] = (),
         partitions: Mapping[str, int] | None = None,
         auto_commit: bool = True,
         now_ms: int | None = None,
@@ -107,7 +118,10 @@ class TopologyTestDriver:
         refuse_wrong_topology(self._shape, config.application_id)
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
-        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker)
+        tables = checked_global_tables(global_tables, self._shape)
+        global_topics = [table.topic for table in tables]
+        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker, global_topics)
+        self._tables = MemoryTables(tables, self._broker)
         self._stores: dict[TaskId, TaskStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
@@ -139,6 +153,7 @@ class TopologyTestDriver:
             log,
             clocks,
         )
+        self._loop.global_tables = self._tables.views
         restore = DirectRestore(self._broker, self._stores)
         restore.loop = self._loop
         lease_s = config.session_timeout_ms / 1000
@@ -162,7 +177,7 @@ class TopologyTestDriver:
         headers: Iterable[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> None:
-        """Write a record to a source topic, and process until nothing is left to do.
+        """Write a record to a source topic or the topic of a global table, and process until nothing is left to do.
 
         Without ``partition`` the key decides, as in Java (murmur2); records without a key take the partitions in turn.
         ``timestamp_ms`` (since 1970) is the wall clock's if it is left out. Raises ``ConfigError`` for a topic that no
@@ -283,6 +298,14 @@ class TopologyTestDriver:
         serdes = serde_of("key", key), serde_of("value", value)
         where = f"store {name!r} of partition {partition}"
         return typed_view(self.store(name, partition), *serdes, self._topics.changelog(name), where, self._at_work)
+
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a global table. Raises ``ConfigError`` for a name that is not declared."""
+        return global_table(self._tables.views, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._tables.views, name)
 
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
@@ -434,6 +457,7 @@ class TopologyTestDriver:
             raise
         finally:
             self._turning = False
+        self._tables.catch_up()
 
     def _apply_prepared(self) -> None:
         """Write what the test put into stores."""
@@ -466,6 +490,7 @@ class TopologyTestDriver:
             self._topics.refuse_missing(topic, partition)
         number = self._broker.place(topic, key, partition)
         self._broker.append((topic, key, value, headers, number, time_ms), by_topology=False)
+        self._tables.catch_up()
 
     def _refuse_after_end(self) -> None:
         if self._ended is not None:

@@ -47,6 +47,7 @@ from kstreams_assign.worker.commits import Commits
 from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.expiring import task_expiry
+from kstreams_assign.worker.global_views import NO_TABLES
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Reading
@@ -166,6 +167,7 @@ class Processor:
         self._measured_ms = 0
         self._peeked_ms = -PEEKED_MS
         self.turned_ms = clocks.monotonic_ms()
+        self.global_tables = NO_TABLES
         self.restoring: Restoring
 
     def connect(
@@ -530,6 +532,7 @@ class Processor:
             flow.timers,
             self._clocks.wall_ms,
             expiry,
+            self.global_tables,
         )
         running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running

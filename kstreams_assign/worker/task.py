@@ -22,10 +22,12 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
+from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
 from kstreams_assign.worker.typed import Sink, TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
@@ -56,6 +58,7 @@ class Task:
         timing: Timing,
         application_id: str = "",
         horizons: Mapping[str, Callable[[], bytes]] = _NO_HORIZONS,
+        global_tables: global_views.Views = global_views.NO_TABLES,
     ) -> None:
         self.id = task_id
         self._timing = timing
@@ -69,6 +72,7 @@ class Task:
         self._application_id = application_id
         self._views: dict[str, KeyValueStore] = {}
         self._typed: dict[tuple[object, ...], Any] = {}
+        self._global_tables = global_tables
 
     @overload
     def store(self, name: str) -> KeyValueStore: ...
@@ -137,6 +141,14 @@ class Task:
             view = typed_view(store, key_serde, value_serde, changelog, where, self._at_work)
             self._typed[slot] = view
         return view
+
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a table of the worker's ``global_tables``. Raises ``ConfigError`` for a name that is not declared."""
+        return global_views.global_table(self._global_tables, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return global_views.timestamped_global_table(self._global_tables, name)
 
     def _open(self, name: str) -> KeyValueStore:
         stores = {store.name: store for store in self._shape.stores}

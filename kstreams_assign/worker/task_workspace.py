@@ -19,6 +19,7 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch, TimedBatch
 from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.timing import Timing
 
@@ -42,15 +43,27 @@ class TaskWorkspace:
         timers: KeyedTimers | None = None,
         wall_ms: Callable[[], int] = wall_ms,
         expiry: TaskExpiry | None = None,
+        global_tables: Views = NO_TABLES,
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
         self.expiry = expiry
+        self.global_tables = global_tables
         self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms)
         horizons = {} if expiry is None else expiry.horizons
         self.task = Task(
-            task_id, shape, sinks, stores, self._buffer, at_work, times, self.timing, application_id, horizons
+            task_id,
+            shape,
+            sinks,
+            stores,
+            self._buffer,
+            at_work,
+            times,
+            self.timing,
+            application_id,
+            horizons,
+            global_tables,
         )
 
     def batch(self, records: Sequence[Record]) -> Batch:
