@@ -1,41 +1,30 @@
-"""Forget sessions after half an hour without a record: ``python expiring_sessions.py localhost:9092``."""
+"""Count a session's clicks; forget it half an hour after the last: ``python expiring_sessions.py localhost:9092``."""
 
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kstreams_assign import Config, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Record, Store, Subtopology, Task, Worker
 
 KEEP_MS = 30 * 60 * 1000
 
 
-def remember(task: Task, records: Sequence[Record]) -> None:
-    sessions, by_time = task.store("sessions"), task.store("sessions-by-time")
+def count_clicks(task: Task, records: Sequence[Record]) -> None:
+    sessions = task.timestamped_store("sessions")
     for record in records:
-        if record.key is not None and record.value is not None:
-            time = record.timestamp_ms.to_bytes(8)  # big-endian, so byte order is the order of time
-            if (old := sessions.get(record.key)) is not None:
-                time = max(time, old[:8])  # a late record does not make the session older
-                by_time.delete(old[:8] + record.key)
-            sessions.put(record.key, time + record.value)
-            by_time.put(time + record.key, b"")
-    committed_ms = task.partition_time("clicks") or 0
-    expire(task, before_ms=max(committed_ms, *(record.timestamp_ms for record in records)) - KEEP_MS)
-
-
-def expire(task: Task, before_ms: int) -> None:
-    sessions, by_time = task.store("sessions"), task.store("sessions-by-time")
-    for entry, _ in by_time.range(end=max(0, before_ms).to_bytes(8)):
-        time, key = entry[:8], entry[8:]
-        task.emit("ended-sessions", key, b"%d" % int.from_bytes(time))
-        sessions.delete(key)
-        by_time.delete(time + key)
+        if record.key is not None:
+            clicks, newest_ms = 1, record.timestamp_ms
+            if (known := sessions.get_with_timestamp(record.key)) is not None:
+                clicks += int(known.value)
+                newest_ms = max(newest_ms, known.timestamp_ms)  # a late record does not make the session older
+            sessions.put(record.key, b"%d" % clicks, newest_ms)
+            task.emit("session-clicks", record.key, b"%d" % clicks)
 
 
 config = Config(application_id="expiring-sessions", bootstrap_servers=sys.argv[1])
 subtopology = Subtopology(
-    remember, sources=["clicks"], stores=["sessions", "sessions-by-time"], sinks=["ended-sessions"]
+    count_clicks, sources=["clicks"], stores=[Store("sessions", ttl_ms=KEEP_MS)], sinks=["session-clicks"]
 )
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 with suppress(KeyboardInterrupt):  # Ctrl-C or SIGTERM: commits, closes the tasks and leaves the group

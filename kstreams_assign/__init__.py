@@ -79,7 +79,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.testing.typed import InputTopic as InputTopic
     from kstreams_assign.testing.typed import OutputTopic as OutputTopic
     from kstreams_assign.topology.flows import Repartition as Repartition
+    from kstreams_assign.topology.global_tables import GlobalTable as GlobalTable
     from kstreams_assign.worker.batch import Batch as Batch
+    from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
+    from kstreams_assign.worker.global_views import ReadOnlyTimestampedKeyValueStore as ReadOnlyTimestampedKeyValueStore
     from kstreams_assign.worker.group_member import Assignment as Assignment
     from kstreams_assign.worker.group_member import CommitDue as CommitDue
     from kstreams_assign.worker.group_member import Drained as Drained
@@ -159,6 +162,8 @@ _NAMES_BY_MODULE = {
     "testing.typed": ("InputTopic", "OutputTopic"),
     "topology.flows": ("Repartition",),
     "worker.batch": ("Batch",),
+    "topology.global_tables": ("GlobalTable",),
+    "worker.global_views": ("ReadOnlyKeyValueStore", "ReadOnlyTimestampedKeyValueStore"),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),
     "sidecar.aio": ("AsyncSidecarClient",),

@@ -9,16 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
-from kstreams_assign.errors import InvalidTaskId
+from kstreams_assign.errors import ConfigError, InvalidTaskId
 
 RUNNING_OFFSET_SUM = -2
 """Reported for a running active task: its lag is zero by definition (Kafka: ``Task.LATEST_OFFSET``)."""
 
 UNKNOWN_OFFSET_SUM = -3
 """Reported when a task's position is not known (Kafka: ``SubscriptionInfo.UNKNOWN_OFFSET_SUM``)."""
+
+TtlClock = Literal["stream", "wall"]
+TTL_CLOCKS: tuple[TtlClock, ...] = ("stream", "wall")
+"""What the time of an entry is compared with: stream time, or the clock of the machine."""
+
+TTL_MS_MAX = 2**62
 
 NO_PROBE_MS = 2**63 - 1
 """``next_rebalance_ms`` of an assignment that asks for no rebalance (Java's ``Long.MAX_VALUE``)."""
@@ -82,6 +88,10 @@ class Store:
     - ``drop_headers``: whether headers of the changelog may be lost.
     - ``in_memory``: whether the store is kept in memory, not on disk.
     - ``changelog_config``: settings of the changelog topic.
+    - ``ttl_ms``: milliseconds after which an entry expires that was not written again.
+    - ``ttl_clock``: the time by which entries expire.
+
+    Raises ``ConfigError`` for a ttl that is not possible.
     """
 
     name: str
@@ -103,6 +113,32 @@ class Store:
     changelog_config: Mapping[str, object] = field(default_factory=dict, hash=False)
     """Topic settings of the changelog by Kafka's names, as in ``{"min.insync.replicas": "2"}`` (Kafka:
     ``withLoggingEnabled``). The leader sets them when it creates the topic; an existing topic keeps its settings."""
+    ttl_ms: int | None = None
+    """Milliseconds after which an entry expires that was not written again; None: entries stay. The time of a write is
+    its changelog record's. Expired entries are not read, and are deleted with tombstones. Such a store is always
+    ``timestamped``."""
+    ttl_clock: TtlClock = "stream"
+    """Time by which entries expire: ``stream``, the highest timestamp of the task's records, or ``wall``, the clock of
+    the machine, which also passes without records."""
+
+    def __post_init__(self) -> None:
+        if self.ttl_clock not in TTL_CLOCKS:
+            raise ConfigError(
+                f"store {self.name}: ttl_clock = {self.ttl_clock!r}: must be one of {', '.join(TTL_CLOCKS)}"
+            )
+        if self.ttl_ms is None:
+            return
+        ttl_ms: object = self.ttl_ms
+        if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or not 1 <= ttl_ms <= TTL_MS_MAX:
+            raise ConfigError(
+                f"store {self.name}: ttl_ms = {ttl_ms!r}: must be a whole number of milliseconds, 1 to {TTL_MS_MAX}"
+            )
+        if self.source is not None:
+            raise ConfigError(
+                f"store {self.name}: ttl_ms = {ttl_ms}: entries cannot be deleted from the source topic "
+                f"{self.source!r}, which is the changelog; leave out ttl_ms or source"
+            )
+        object.__setattr__(self, "timestamped", True)  # the time in the value is what an entry expires by
 
     def changelog(self, application_id: str) -> str:
         """Return the topic from which the store is restored."""

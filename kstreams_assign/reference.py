@@ -200,9 +200,9 @@ def errors() -> tuple[ErrorDescription, ...]:
 
 _RUN: Mapping[str, str] = {
     "ConfigError": (
-        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` or ``query`` cannot be "
-        "listened at, a store's changelog is of a kind that cannot be read here, or other programs use the group of "
-        "this ``application_id``."
+        "The brokers refuse the settings of ``client``, a sink topic or the topic of a global table does not exist, "
+        "``http`` or ``query`` cannot be listened at, a store's changelog is of a kind that cannot be read here, or "
+        "other programs use the group of this ``application_id``."
     ),
     "BrokerUnavailable": "No broker answers within 30 seconds of the start.",
     "BrokerError": "The brokers refuse a request for good: a right is missing, or a version is not supported.",
@@ -240,6 +240,7 @@ _DRIVEN: Mapping[str, str] = {
     "WorkerNotRunning": "The driver is closed, or an error has ended it.",
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
+_NOT_READABLE = "The global table is not complete, is built again, or the worker is not running."
 _PAUSE = {
     "TaskNotLocal": "The task is not active here, or leaves before the commit, or the worker is not running.",
     "ConfigError": "The argument is no task and no subtopology of the topology.",
@@ -266,6 +267,9 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "It has no sources, a function that does not take a task and records, or a wrong argument."
     },
     "Repartition": {"ConfigError": "The name is empty, or the number of partitions is not positive."},
+    "GlobalTable": {"ConfigError": "The name cannot be a store's name, or the topic is missing."},
+    "ReadOnlyKeyValueStore": {"StateError": _NOT_READABLE},
+    "ReadOnlyTimestampedKeyValueStore": {"StateError": _NOT_READABLE},
     "Worker": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or a name is impossible."
@@ -289,6 +293,10 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Worker.query": _QUERIED,
     "QueryClient": {"ConfigError": "An address is not ``HOST:PORT``, or there is none."},
     "QueryClient.query": _QUERIED,
+    "Worker.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Worker.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
+    "Task.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Task.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
     "Worker.pause": _PAUSE,
     "Worker.resume": _PAUSE,
     "Task.store": {"ConfigError": "The subtopology declares no such store, or a type has no serde."},
@@ -298,6 +306,7 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
     "Task.every": {"ConfigError": "The interval, the clock or the function is wrong."},
     "Timers.set": {"ConfigError": "The time or the name is out of range."},
+    "Store": {"ConfigError": "``ttl_ms`` or ``ttl_clock`` is not possible, or ``ttl_ms`` stands beside ``source``."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
         "TopologyMismatch": "Numbers of partitions contradict each other.",
@@ -327,6 +336,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "An argument is neither a serializer nor None.",
         "ExtraMissing": "The extra ``registry`` is not installed.",
     },
+    "TopologyTestDriver.global_table": {"ConfigError": "The driver has no such global table."},
+    "TopologyTestDriver.timestamped_global_table": {"ConfigError": "The driver has no such timestamped global table."},
     "GroupMember": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "

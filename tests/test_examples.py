@@ -149,6 +149,28 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
         counted_after([b"to die to sleep"])
 
 
+def test_the_clicks_of_a_session_are_counted_until_it_expires(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"clicks": 2, "session-clicks": 2}, WITHIN_S)
+    clicks = [  # minute, session
+        (100, b"stays"),
+        (100, b"expires"),
+        (101, b"late"),
+        (90, b"late"),
+        (120, b"stays"),
+        (130, b"expires"),
+        (130, b"late"),
+    ]
+    producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
+    for at, session in clicks:
+        producer.produce("clicks", 0, session, b"click", timestamp_ms=at * 60_000)
+    producer.flush(WITHIN_S)
+    producer.close()
+    wanted = {b"stays": b"2", b"expires": b"1", b"late": b"3"}
+    with running("expiring_sessions.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "session-clicks", wanted) == wanted
+    assert process.returncode == 0
+
+
 def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"added-items": 2, "carts": 2}, WITHIN_S)
     produce(broker, "added-items", [b"ann", b"ann", b"anna", b"bob"], b"tea")
@@ -166,7 +188,7 @@ def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_
     assert ClusterAdmin(broker).own_settings([changelog], WITHIN_S)[changelog]["segment.ms"] == "3600000"
 
 
-def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
+def test_sessions_end_by_the_time_of_the_records(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
     minute = 60_000
     clicks = [  # minute, session
@@ -184,7 +206,7 @@ def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
     producer.flush(WITHIN_S)
     producer.close()
     wanted = {b"ends": b"%d" % (100 * minute), b"ends at its newest": b"%d" % (101 * minute)}
-    with running("expiring_sessions.py", broker, folder=tmp_path) as process:
+    with running("ended_sessions.py", broker, folder=tmp_path) as process:
         assert last_values(broker, "ended-sessions", wanted) == wanted
     assert process.returncode == 0
     partitions = [TopicPartition("ended-sessions", number) for number in range(2)]
@@ -201,6 +223,19 @@ def test_idle_carts_are_reminded_of_and_open_ones_are_counted(broker, tmp_path):
         wanted = dict.fromkeys(carts, b"2 apples")
         assert last_values(broker, "reminders", wanted) == wanted
         assert last_values(broker, "open-carts", {b"0": b"0", b"1": b"0"}) == {b"0": b"0", b"1": b"0"}
+    assert process.returncode == 0
+
+
+def test_shipments_get_the_names_of_their_countries_from_a_table_that_every_process_holds(broker, tmp_path):
+    topics = {"shipments": 2, "named-shipments": 2, "country-codes": 3}
+    ClusterAdmin(broker).create_topics(topics, WITHIN_S, configs={"country-codes": {"cleanup.policy": "compact"}})
+    for code, name in ((b"ch", b"Switzerland"), (b"it", b"Italy"), (b"fr", b"France")):
+        produce(broker, "country-codes", [code], name)
+    wanted = {b"a": b"Switzerland", b"b": b"Italy", b"c": b"France", b"d": b"unknown"}
+    for shipment, code in ((b"a", b"ch"), (b"b", b"it"), (b"c", b"fr"), (b"d", b"xx")):
+        produce(broker, "shipments", [shipment], code)
+    with running("global_table.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "named-shipments", wanted) == wanted
     assert process.returncode == 0
 
 

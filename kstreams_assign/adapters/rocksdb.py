@@ -59,6 +59,7 @@ from kstreams_assign.adapters.store_range import StoreRange
 from kstreams_assign.errors import StateError
 from kstreams_assign.memory import Memory
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.expiry import indexed_by
 from kstreams_assign.tasks.stores import Write
 
 _log = logging.getLogger(__name__)
@@ -147,7 +148,10 @@ def shared_memory() -> RocksMemory:
 
 
 class RocksTaskStores:
-    """``tasks.stores.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time."""
+    """``tasks.stores.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time.
+
+    ``get`` and ``get_many`` may be called by others meanwhile; ``worker.global_stores`` has the rules for these.
+    """
 
     def __init__(
         self, path: Path, store_names: Iterable[str], memory: RocksMemory, timestamped: frozenset[str] = frozenset()
@@ -171,6 +175,7 @@ class RocksTaskStores:
                 before = set(self._held.families)
                 self._agree_on_families(on_disk)
                 names = set(store_names)
+                self._drop_old_indexes(names)
                 self._agree_on_kinds(names & before, timestamped)
                 for name in sorted(names - before):
                     self._begin_family(name)
@@ -410,6 +415,16 @@ class RocksTaskStores:
                 raise self._translation.damaged(f"has lost the data of {store!r}: its MANIFEST knows no {family}")
         for family in on_disk.difference(self._held.families.values()):
             self._db.drop_column_family(family)
+
+    def _drop_old_indexes(self, names: set[str]) -> None:
+        """A store that is written without its index of times leaves that behind: it is built again when it is used."""
+        for index, family in list(self._held.families.items()):
+            if index not in names and indexed_by(index) in names:
+                batch = WriteBatch(raw_mode=True)
+                batch.delete(family_key(index))
+                self._apply(batch)
+                self._db.drop_column_family(family)
+                del self._held.families[index]
 
     def _agree_on_kinds(self, before: Iterable[str], timestamped: frozenset[str]) -> None:
         """Values of another layout would be misread, so a store declared otherwise than it was written is of no use."""

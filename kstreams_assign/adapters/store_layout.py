@@ -8,6 +8,8 @@
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
+The index of a store whose entries expire (``tasks.expiry``) is a store, too, named after it.
+
 A database whose MANIFEST lost its tail does not know its newest column families any more, and leaves out what the log
 says of them; the default family comes back whole, offsets and all. So it names the others, and none of them ever has
 the name of an earlier one.

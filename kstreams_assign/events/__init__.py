@@ -28,6 +28,12 @@ from kstreams_assign.events.commits import (
     TransactionAbortedEvent,
     TransactionRestartedEvent,
 )
+from kstreams_assign.events.global_tables import (
+    GlobalTableReadingEvent,
+    GlobalTableReadyEvent,
+    GlobalTableRebuiltEvent,
+    GlobalTableStoppedEvent,
+)
 from kstreams_assign.events.group import (
     AdoptedEvent,
     AssignedEvent,
@@ -103,6 +109,10 @@ __all__ = [
     "EventListener",
     "FirstRecordEvent",
     "FunctionFailedEvent",
+    "GlobalTableReadingEvent",
+    "GlobalTableReadyEvent",
+    "GlobalTableRebuiltEvent",
+    "GlobalTableStoppedEvent",
     "HttpFailedEvent",
     "HttpListeningEvent",
     "InputOutOfRangeEvent",
@@ -179,6 +189,10 @@ Event = (
     | StoreFailedEvent
     | InputOutOfRangeEvent
     | WaitingForTransactionsEvent
+    | GlobalTableReadingEvent
+    | GlobalTableReadyEvent
+    | GlobalTableStoppedEvent
+    | GlobalTableRebuiltEvent
     | CommitDeferredEvent
     | CommitRefusedEvent
     | DeliveryFailedEvent

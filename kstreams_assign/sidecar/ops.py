@@ -20,6 +20,7 @@ from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.tasks.timers import NAME_BYTES_MAX
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.timing import Timers
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
@@ -72,7 +73,7 @@ class Ops:
         self._written_bytes = 0
 
     def _get(self, fields: Fields) -> list[Any]:
-        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
+        store = _readable(self._session_tasks.to_read(fields["task"]), fields["store"])
         get_many = _timestamped(store).get_many_with_timestamps if fields["timestamps"] else store.get_many
         answer: list[Any] = []
         size = 0
@@ -105,7 +106,7 @@ class Ops:
         return len(keys)
 
     def _range(self, fields: Fields) -> dict[str, Any]:
-        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
+        store = _readable(self._session_tasks.to_read(fields["task"]), fields["store"])
         entries: list[tuple[bytes, Any]] = []
         size = 0
         more = False
@@ -120,7 +121,7 @@ class Ops:
         return {"entries": entries, "more": more}
 
     def _approximate_count(self, fields: Fields) -> int:
-        return _store(self._session_tasks.to_read(fields["task"]), fields["store"]).approximate_count()
+        return _readable(self._session_tasks.to_read(fields["task"]), fields["store"]).approximate_count()
 
     def _emit(self, fields: Fields) -> int:
         session_task = self._session_tasks.to_write(fields["task"])
@@ -182,7 +183,14 @@ def _headers_size(record: Emitted) -> int:
     return sum(len(name) * 4 + len(value or b"") for name, value in record.headers) if record.headers else 0
 
 
+def _readable(session_task: SessionTask, name: str) -> KeyValueStore | ReadOnlyKeyValueStore:
+    """Return a store of the task, or a global table."""
+    return session_task.running.workspace.global_tables.get(name) or _store(session_task, name)
+
+
 def _store(session_task: SessionTask, name: str) -> KeyValueStore:
+    if name in session_task.running.workspace.global_tables:
+        raise refused("no_such_store", f"store {name!r}: is a global table, which is read-only; write to its topic")
     try:
         return session_task.running.task.store(name)
     except ConfigError as cause:
@@ -227,8 +235,10 @@ def _answer_size(value: Any) -> int:
     return len(value or b"") + VALUE_BYTES
 
 
-def _timestamped(store: KeyValueStore) -> TimestampedKeyValueStore:
-    if not isinstance(store, TimestampedKeyValueStore):
+def _timestamped(
+    store: KeyValueStore | ReadOnlyKeyValueStore,
+) -> TimestampedKeyValueStore | ReadOnlyTimestampedKeyValueStore:
+    if not isinstance(store, TimestampedKeyValueStore | ReadOnlyTimestampedKeyValueStore):
         raise refused(
             "bad_request", "timestamps: the store keeps none; its type would have to be timestamped_key_value"
         )

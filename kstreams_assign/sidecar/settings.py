@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from kstreams_assign.client_settings import unknown_key
 from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import Store
+from kstreams_assign.model import TTL_CLOCKS, TTL_MS_MAX, Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
@@ -34,6 +35,9 @@ class Key(NamedTuple):
 
 TOPOLOGY_KEYS: Mapping[str, Key] = {
     "subtopology": Key("tables", "One table `[[topology.subtopology]]` for each subtopology; its number is its place."),
+    "global_table": Key(
+        "tables", "One table `[[topology.global_table]]` for each topic that every process holds whole."
+    ),
     "description": Key("a file", "Java's `Topology.describe()` as text: gives each subtopology Java's number."),
 }
 KEYS: Mapping[str, Key] = {
@@ -71,10 +75,24 @@ STORE_KEYS: Mapping[str, Key] = {
     "source": Key("a topic", "A source of the subtopology that is the store's changelog: the store is a table of it."),
     "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
     "drop_headers": Key("true or false", "Whether headers of changelog records may be lost. Default: false, an error."),
+    "ttl_ms": Key(
+        f"a whole number, 1 to {TTL_MS_MAX}",
+        "Milliseconds after which an entry expires that was not written again. Default: entries stay.",
+    ),
+    "ttl_clock": Key(
+        ", ".join(TTL_CLOCKS),
+        "Time by which entries expire: the highest timestamp of the task's records, or the clock of the machine. "
+        "Default: stream.",
+    ),
     "in_memory": Key("true or false", "Whether the store is kept in memory and not on disk. Default: false."),
     "changelog_config": Key(
         "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
     ),
+}
+GLOBAL_TABLE_KEYS: Mapping[str, Key] = {
+    "name": Key("a non-empty string", "Name of the table, for `get` and `range` with any task; required."),
+    "topic": Key("a topic", "Topic whose newest value of each key is the table; required."),
+    "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
 }
 REPARTITION_KEYS: Mapping[str, Key] = {
     "name": Key(
@@ -93,6 +111,7 @@ class SidecarSettings:
     config: Config
     flows: tuple[Flow, ...]
     address: Address
+    global_tables: tuple[GlobalTable, ...] = ()
 
     @classmethod
     def from_toml(cls, path: str | Path, overrides: Iterable[str] = ()) -> SidecarSettings:
@@ -107,8 +126,10 @@ class SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
         flows = bind_flows(read_topology(settings.get("topology")), config.application_id)
-        refuse_wrong_topology(topology_shape(flows), config.application_id)
-        return cls(config, flows, _address(config))
+        shape = topology_shape(flows)
+        refuse_wrong_topology(shape, config.application_id)
+        tables = checked_global_tables(read_global_tables(settings["topology"]), shape)
+        return cls(config, flows, _address(config), tables)
 
 
 def read_toml(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -153,6 +174,25 @@ def read_topology(topology: object) -> tuple[Flow, ...]:
         raise ConfigError(f"topology.description = {described!r}: must be a file with Java's Topology.describe()")
     flows = [_flow(f"topology.subtopology[{number}]", table) for number, table in enumerate(tables)]
     return order_flows(flows, described_order(flows, described))
+
+
+def read_global_tables(topology: Mapping[str, Any]) -> list[GlobalTable]:
+    """The ``[[topology.global_table]]`` tables, in their order. Raises ``ConfigError``."""
+    tables = topology.get("global_table", [])
+    if not isinstance(tables, list):
+        raise ConfigError("topology.global_table: write a [[topology.global_table]] table for each global table")
+    return [_global_table(f"topology.global_table[{number}]", table) for number, table in enumerate(tables)]
+
+
+def _global_table(key: str, table: object) -> GlobalTable:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} = {table!r}: must be a table of {', '.join(GLOBAL_TABLE_KEYS)}")
+    _refuse_unknown(key, table, GLOBAL_TABLE_KEYS)
+    for needed in ("name", "topic"):
+        if needed not in table:
+            raise ConfigError(f"{key}.{needed}: is missing; it is {GLOBAL_TABLE_KEYS[needed].allowed}")
+    timestamped = timestamped_kind(f"{key}.type", table.get("type", "key_value"))
+    return GlobalTable(table["name"], table["topic"], timestamped)
 
 
 def _flow(key: str, table: object) -> Flow:
@@ -227,6 +267,7 @@ def _store(key: str, store: object) -> Store:
     source = store.get("source")
     if source is not None and not isinstance(source, str):
         raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
+    ttl_ms, ttl_clock = store.get("ttl_ms"), store.get("ttl_clock", "stream")
     return Store(
         name,
         logged=changelog,
@@ -235,6 +276,8 @@ def _store(key: str, store: object) -> Store:
         drop_headers=drops,
         in_memory=in_memory,
         changelog_config=store.get("changelog_config", {}),
+        ttl_ms=ttl_ms,
+        ttl_clock=ttl_clock,
     )
 
 

@@ -45,7 +45,7 @@ class Sidecar:
         handler = RequestHandler(topology_shape(settings.flows), limits, bad_records)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
-            self._runtime = Runtime(config, settings.flows, handler, on_event)
+            self._runtime = Runtime(config, settings.flows, handler, on_event, settings.global_tables)
         except KStreamsAssignError:
             self._server.stop()
             raise

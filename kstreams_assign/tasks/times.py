@@ -49,12 +49,16 @@ class PartitionTime:
         if self.newest_ms is None or time_ms > self.newest_ms:
             self.newest_ms = time_ms
 
+    def until(self, offset: int) -> int | None:
+        """Return what ``time_ms`` would be after a commit of this next offset."""
+        passed = [time_ms for next_offset, time_ms in self._seen if next_offset <= offset]
+        known = [] if self.time_ms is None else [self.time_ms]
+        return max([*known, *passed], default=None)
+
     def commit(self, offset: int) -> str:
         """Return the metadata to commit with this next offset. A batch counts once its last record is committed."""
-        passed = [time_ms for next_offset, time_ms in self._seen if next_offset <= offset]
-        del self._seen[: len(passed)]
-        known = [] if self.time_ms is None else [self.time_ms]
-        self.time_ms = max([*known, *passed], default=None)
+        self.time_ms = self.until(offset)
+        self._seen = [seen for seen in self._seen if seen[0] > offset]
         return write_offset_metadata(OffsetMetadata(self.time_ms, self._processor))
 
 
@@ -64,3 +68,29 @@ def stream_time_ms(times: Iterable[PartitionTime]) -> int | None:
     After a restart it begins with what was committed (Kafka: ``PartitionGroup.streamTime``, ``setPartitionTime``).
     """
     return max((time.newest_ms for time in times if time.newest_ms is not None and time.newest_ms >= 0), default=None)
+
+
+class StreamTime:
+    """The highest timestamp of a task's records so far, as a function sees it that reads them one after the other.
+
+    ``done_ms``: that of the records worked on. ``now_ms``: with those that the function has read of its batch; a batch
+    that is worked on again begins at ``done_ms`` again. Both are -1 before the first record.
+    """
+
+    __slots__ = ("done_ms", "now_ms")
+
+    def __init__(self, times: Iterable[PartitionTime]) -> None:
+        known = [time.time_ms for time in times if time.time_ms is not None]
+        self.done_ms = self.now_ms = max(known, default=-1)
+
+    def read(self, time_ms: int) -> None:
+        """Note a record that the function reads."""
+        self.now_ms = max(self.now_ms, time_ms)
+
+    def begin_batch(self) -> None:
+        """Forget what was read of a batch that did not come to its end."""
+        self.now_ms = self.done_ms
+
+    def saw(self, time_ms: int) -> None:
+        """Note the newest time of a batch that was worked on."""
+        self.done_ms = self.now_ms = max(self.done_ms, time_ms)

@@ -24,9 +24,11 @@ from kstreams_assign.serdes.named import serde_of
 from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.buffer import WriteBuffer
+from kstreams_assign.tasks.expiry import store_names, with_expiry
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer, pending
 from kstreams_assign.testing.around import (
     DirectCalls,
@@ -40,12 +42,21 @@ from kstreams_assign.testing.around import (
 from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.testing.clients import MemoryInputs, MemoryProducer, MemoryTransactions
 from kstreams_assign.testing.given import check_key_or_value, checked_headers, whole_number
+from kstreams_assign.testing.tables import MemoryTables
 from kstreams_assign.testing.topics import Topics
 from kstreams_assign.testing.typed import InputTopic, OutputTopic
 from kstreams_assign.topology.flows import bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
@@ -74,6 +85,8 @@ class TopologyTestDriver:
             assert driver.store("counts").get(b"to") == b"1"
 
     - ``topology``: the list of ``Subtopology`` that ``Worker`` gets.
+    - ``global_tables``: the list of ``GlobalTable`` that ``Worker`` gets; what is written to their topics is in them at
+      once.
     - ``partitions``: topic -> its number of partitions, 1 for a topic that is left out. Repartition topics have as many
       as their declaration or their sources say.
     - ``auto_commit``: whether ``pipe`` commits. With False only ``commit`` does, or a full buffer
@@ -91,6 +104,7 @@ class TopologyTestDriver:
         self,
         topology: Sequence[Subtopology],
         *,
+        global_tables: Sequence[GlobalTable] = (),
         partitions: Mapping[str, int] | None = None,
         auto_commit: bool = True,
         now_ms: int | None = None,
@@ -104,11 +118,14 @@ class TopologyTestDriver:
         refuse_wrong_topology(self._shape, config.application_id)
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
-        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker)
-        self._stores: dict[TaskId, MemoryStores] = {}
+        tables = checked_global_tables(global_tables, self._shape)
+        global_topics = [table.topic for table in tables]
+        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker, global_topics)
+        self._tables = MemoryTables(tables, self._broker)
+        self._stores: dict[TaskId, TaskStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
-        self._prepared: list[tuple[MemoryStores, WriteBuffer]] = []
+        self._prepared: list[tuple[TaskStores, WriteBuffer]] = []
         self._auto_commit = auto_commit
         clocks = self._clock.clocks()
         self._functions = DrivenFunctions(
@@ -136,6 +153,7 @@ class TopologyTestDriver:
             log,
             clocks,
         )
+        self._loop.global_tables = self._tables.views
         restore = DirectRestore(self._broker, self._stores)
         restore.loop = self._loop
         lease_s = config.session_timeout_ms / 1000
@@ -159,7 +177,7 @@ class TopologyTestDriver:
         headers: Iterable[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> None:
-        """Write a record to a source topic, and process until nothing is left to do.
+        """Write a record to a source topic or the topic of a global table, and process until nothing is left to do.
 
         Without ``partition`` the key decides, as in Java (murmur2); records without a key take the partitions in turn.
         ``timestamp_ms`` (since 1970) is the wall clock's if it is left out. Raises ``ConfigError`` for a topic that no
@@ -281,10 +299,23 @@ class TopologyTestDriver:
         where = f"store {name!r} of partition {partition}"
         return typed_view(self.store(name, partition), *serdes, self._topics.changelog(name), where, self._at_work)
 
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a global table. Raises ``ConfigError`` for a name that is not declared."""
+        return global_table(self._tables.views, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._tables.views, name)
+
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
         self._prepared.append((stores, buffer))
-        timestamped = name in self._shape.subtopologies[task.subtopology].timestamped
+        sub = self._shape.subtopologies[task.subtopology]
+        if any(store.name == name and store.ttl_ms is not None for store in sub.stores):
+            return ExpiringKeyValueStore(
+                name, stores, buffer, self._at_work, task, lambda: self._loop.horizon(task, name)
+            )
+        timestamped = name in sub.timestamped
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
 
@@ -392,9 +423,9 @@ class TopologyTestDriver:
         """Give all tasks to the loop, as the assignment of a new generation does."""
         tasks = self._topics.tasks()
         for task in tasks:
-            names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]
-            if names and task not in self._stores:
-                self._stores[task] = MemoryStores(names)
+            sub = self._shape.subtopologies[task.subtopology]
+            if sub.stores and task not in self._stores:
+                self._stores[task] = with_expiry(MemoryStores(store_names(sub.stores)), sub)
         self._generation += 1
         self._loop.adopt(self._generation, Adopted(tasks, frozenset(), frozenset()))
         self._turn()
@@ -403,7 +434,12 @@ class TopologyTestDriver:
         """Turn the loop until nothing is left to do; the pause of a task that failed passes at once."""
         while True:
             self._turn()
-            if self._inputs.any_waits or self._loop.has_orders or self._functions.wait_ms() == 0:
+            if (
+                self._inputs.any_waits
+                or self._loop.has_orders
+                or self._functions.wait_ms() == 0
+                or (self._auto_commit and self._loop.commits.more_expired)
+            ):
                 continue
             if all(state is TaskState.RUNNING for state in self._loop.states().values()):
                 return
@@ -421,6 +457,7 @@ class TopologyTestDriver:
             raise
         finally:
             self._turning = False
+        self._tables.catch_up()
 
     def _apply_prepared(self) -> None:
         """Write what the test put into stores."""
@@ -453,6 +490,7 @@ class TopologyTestDriver:
             self._topics.refuse_missing(topic, partition)
         number = self._broker.place(topic, key, partition)
         self._broker.append((topic, key, value, headers, number, time_ms), by_topology=False)
+        self._tables.catch_up()
 
     def _refuse_after_end(self) -> None:
         if self._ended is not None:

@@ -15,7 +15,6 @@ from typing import Protocol
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.query.messages import Answer, Found, Get, Owners, Reason, Refused, Role, Unanswered
-from kstreams_assign.tasks.stamped import value_and_time
 from kstreams_assign.worker.fresh_ends import FreshEnds
 from kstreams_assign.worker.lookup import Location, Lookup, Reading, StoreReader, peek
 
@@ -113,9 +112,7 @@ class QueryAnswers:
         return self._found(get, task, reading, Role.STANDBY, lag)
 
     def _found(self, get: Get, task: TaskId, reading: Reading, role: Role, lag: int) -> Found:
-        if reading.value is None or not self._lookup.is_timestamped(task, get.store):
-            return Found(reading.value, role, lag)
-        value, timestamp_ms = value_and_time(reading.value)
+        value, timestamp_ms = self._lookup.shown(task, get.store, reading.value)
         return Found(value, role, lag, timestamp_ms)
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar, overload
 from kstreams_assign.serdes.named import serde_of
 from kstreams_assign.serdes.serde import Field, Serde
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import StreamTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.coding import unreadable
 
@@ -97,3 +98,37 @@ class Batch(Sequence[Record]):
 
     def __repr__(self) -> str:
         return f"Batch({self._records!r})"
+
+
+class TimedBatch(Batch):
+    """A batch that also keeps the stream time, for a task whose entries expire by it."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, records: Sequence[Record], at_work: AtWork, stream: StreamTime) -> None:
+        super().__init__(records, at_work)
+        self._stream = stream
+        stream.begin_batch()
+        stream.read(records[0].timestamp_ms)
+
+    def _in_turn(self, keys: Sequence[K | None], values: Sequence[V | None]) -> Iterator[tuple[K | None, V | None]]:
+        for pair in super()._in_turn(keys, values):
+            self._stream.read(self._at_work.record.timestamp_ms)
+            yield pair
+
+    def __iter__(self) -> Iterator[Record]:
+        at_work, stream = self._at_work, self._stream
+        for record in self._records:
+            at_work.record = record
+            stream.now_ms = max(stream.now_ms, record.timestamp_ms)
+            yield record
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        records = super().__getitem__(index)
+        if isinstance(index, int):
+            self._stream.read(self._at_work.record.timestamp_ms)
+        return records

@@ -11,17 +11,22 @@ from contextlib import AbstractContextManager
 
 from kstreams_assign.config import Config
 from kstreams_assign.engine.task_events import CommitEnded
+from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.status.views import DurationView, TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer, Share
+from kstreams_assign.worker.expiring import Expiries
 from kstreams_assign.worker.labour import Labour, Running
 
 
 class Commits:
-    """One commit after another. ``purge`` is given the offsets of those that succeeded."""
+    """One commit after another. ``purge`` is given the offsets of those that succeeded.
+
+    ``unreadable`` is given a task whose store could not be read when expired entries were looked for.
+    """
 
     def __init__(
         self,
@@ -30,12 +35,14 @@ class Commits:
         labour: Labour,
         committer: Committer,
         purge: Callable[[Mapping[TopicPartition, int]], None],
+        unreadable: Callable[[TaskId, StateError], None],
     ) -> None:
         self._config = config
         self._shape = shape
         self._labour = labour
         self._committer = committer
         self._purge = purge
+        self._expiries = Expiries(unreadable)
         self._beside = BesideCalls(committer.advance_beside_a_call)
 
     def start(self) -> None:
@@ -71,10 +78,18 @@ class Commits:
 
         At least once its records are queued at once, so that none that is sent ahead later goes before them.
         """
+        self._expiries.find(
+            (task, each.expiry, each.offsets.done_to()) for task, each in running.items() if each.expiry is not None
+        )
         shares = [self._share(task, each, stores.get(task)) for task, each in running.items() if each.news]
         self._labour.commit_begins()
         self._committer.begin(shares)
         return self._committer.advance()
+
+    @property
+    def more_expired(self) -> bool:
+        """Whether more entries have expired than one commit may delete."""
+        return self._expiries.more
 
     def send_ahead(self, running: Running) -> None:
         """Send what a task has emitted so far, all of it sealed, before its commit begins."""
@@ -106,6 +121,7 @@ class Commits:
             for each in running.values():  # also a task that is about to leave: its writes are in the store already
                 each.offsets.defer(offsets)
         self._labour.commit_ends(end)
+        self._expiries.commit_ends(end)
 
     def abandon(self) -> None:
         """Forget the commit under way."""

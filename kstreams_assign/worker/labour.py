@@ -35,6 +35,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
 from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
+from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
@@ -84,9 +85,14 @@ class Running:
         return self.workspace.timing
 
     @property
+    def expiry(self) -> TaskExpiry | None:
+        """Return the expiry of a task whose entries expire."""
+        return self.workspace.expiry
+
+    @property
     def news(self) -> bool:
         """Whether there is something to commit."""
-        return self.sealed or bool(self.offsets.deferred)
+        return self.sealed or bool(self.offsets.deferred) or (self.expiry is not None and self.expiry.found)
 
     def seal(self, handled: Mapping[TopicPartition, int]) -> None:
         """The writes so far, and these offsets, go into the next commit."""
@@ -95,7 +101,10 @@ class Running:
 
     def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
-        self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
+        newest_ms = max(map(_timestamp_of, records))
+        self.times[partition].saw(records[-1].offset + 1, newest_ms)
+        if self.expiry is not None:
+            self.expiry.stream.saw(newest_ms)
 
     def mark_pause(self, mark: PauseMark) -> None:
         """The task is paused, or not, as the mark says; each offset that is committed from now on has it."""
@@ -109,13 +118,15 @@ class Running:
         return self.written_bytes - before
 
     def take(self) -> Work:
-        """A commit begins: what is sealed, and the offsets put off before.
+        """A commit begins: what is sealed, expired entries, and the offsets put off before.
 
-        Work that brings no offsets, as that of timers, commits a position again: then the group refuses it from a
-        member that is no longer in the generation.
+        Work that brings no offsets, as that of timers and expiry, commits a position again: then the group refuses it
+        from a member that is no longer in the generation.
         """
         self.written_bytes = 0
         taken = self.workspace.take() if self.sealed else NOTHING
+        if self.expiry is not None:
+            taken = self.expiry.add_to(taken)
         self.sealed = False
         offsets = self.offsets.take() or dict(sorted(self.offsets.positions.items())[:1])
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}

@@ -116,6 +116,14 @@ class LogLines:
                 yield f"The state of task {task} is deleted and restored from its changelogs ({reason})."
             case events.StoreFailedEvent(task=task, reason=reason):
                 yield f"Task {task} cannot write its store ({reason}) and goes on from its last commit."
+            case events.GlobalTableReadingEvent():
+                yield _table_reading(event)
+            case events.GlobalTableReadyEvent(table=table, topic=topic, offsets=offsets):
+                yield f"Global table {table} is complete: {_count(offsets, 'offset')} of topic {topic} read."
+            case events.GlobalTableStoppedEvent(table=table, reason=reason, retry_ms=retry_ms):
+                yield f"Global table {table} is not kept up to date ({reason}); it is tried again in {span(retry_ms)}."
+            case events.GlobalTableRebuiltEvent(table=table, reason=reason):
+                yield f"Global table {table} is built again from the start of its topic ({reason})."
             case events.StateWipedEvent(tasks=tasks):
                 yield f"The state of {_tasks(tasks)} was too old and is deleted."
             case events.StateDirMadeAnewEvent(path=path):
@@ -344,6 +352,14 @@ def _by_role(placed: Placement | events.AssignedEvent) -> dict[str, Sequence[str
 
 def _sum(placements: Iterable[Placement], role: str) -> int:
     return sum(len(_by_role(placed)[role]) for placed in placements)
+
+
+def _table_reading(event: events.GlobalTableReadingEvent) -> str:
+    left = "" if event.left_s is None else f", about {span(event.left_s * 1000)} left"
+    return (
+        f"Global table {event.table} is being read: {_count(event.remaining, 'offset')} of topic {event.topic} "
+        f"{'remains' if event.remaining == 1 else 'remain'}{left}. It can be read when it is complete."
+    )
 
 
 def _counts(count_by_role: Mapping[str, int]) -> str:

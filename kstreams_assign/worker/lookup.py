@@ -12,10 +12,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.tasks.stamped import value_of
+from kstreams_assign.tasks.expiry import horizon
+from kstreams_assign.tasks.stamped import value_and_time
 from kstreams_assign.worker.locating import locate, partition_of
 
 Topology = tuple[TopologyShape, Mapping[str, int]]
@@ -89,16 +91,25 @@ class Lookup:
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if reading is not None:
-                value, timestamped = reading.value, self.is_timestamped(where.task, store)
-                return value if value is None or not timestamped else value_of(value)
+                return self.shown(where.task, store, reading.value)[0]
         others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
             f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
         )
 
-    def is_timestamped(self, task: TaskId, store: str) -> bool:
-        """Return whether the store's values carry a time."""
-        return store in self._topology()[0].subtopologies[task.subtopology].timestamped
+    def shown(self, task: TaskId, store: str, stored: bytes | None) -> tuple[bytes | None, int | None]:
+        """Return a stored value and its time, in milliseconds, if the store keeps times.
+
+        A value that has expired by the wall clock is not shown. The owner leaves out what has expired by stream time,
+        which a replica does not know.
+        """
+        stores = self._topology()[0].subtopologies[task.subtopology].stores
+        (declared,) = (each for each in stores if each.name == store)
+        if stored is None or not declared.timestamped:
+            return stored, None
+        if declared.ttl_ms is None or declared.ttl_clock != "wall" or stored >= horizon(wall_ms(), declared.ttl_ms):
+            return value_and_time(stored)
+        return None, None
 
     def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
         shape, counts = self._topology()

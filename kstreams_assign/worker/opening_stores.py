@@ -9,6 +9,7 @@ from __future__ import annotations
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
 from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.tasks.expiry import store_names, with_expiry
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.mixed_stores import MixedStores
 from kstreams_assign.tasks.stores import TaskStores
@@ -26,13 +27,27 @@ def open_stores(
     What an earlier version of the application left on disk of a store that is in memory now is removed. Raises
     ``StoreDamaged`` and ``StateError`` as ``open_task_stores`` does, also if such a folder cannot be removed.
     """
+    stores = _open(directory, shape, application_id, task, memory)
+    try:
+        return with_expiry(stores, shape.subtopologies[task.subtopology])
+    except BaseException:
+        stores.close()
+        raise
+
+
+def _open(
+    directory: StateDirectory, shape: TopologyShape, application_id: str, task: TaskId, memory: RocksMemory | None
+) -> TaskStores:
+    """Open the stores, and the indexes of those that expire beside them."""
     sub = shape.subtopologies[task.subtopology]
-    in_memory, changelogs = sub.in_memory, shape.changelogs(application_id, task)
-    kept = [store.name for store in sub.stores if store.name not in in_memory]
+    in_memory, changelogs = store_names(s for s in sub.stores if s.in_memory), shape.changelogs(application_id, task)
+    kept = store_names(s for s in sub.stores if not s.in_memory)
     if not kept:
         directory.discard(task, "all stores of the task are in memory now")
         return MemoryStores(in_memory)
-    on_disk = open_task_stores(directory.task_path(task), kept, timestamped=sub.timestamped - in_memory, memory=memory)
+    on_disk = open_task_stores(
+        directory.task_path(task), kept, timestamped=sub.timestamped - sub.in_memory, memory=memory
+    )
     if not in_memory:
         return on_disk
     moved = {store: changelogs.get(store) for store in in_memory}

@@ -46,6 +46,8 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.commits import Commits
 from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.expiring import task_expiry
+from kstreams_assign.worker.global_views import NO_TABLES
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Reading
@@ -165,6 +167,7 @@ class Processor:
         self._measured_ms = 0
         self._peeked_ms = -PEEKED_MS
         self.turned_ms = clocks.monotonic_ms()
+        self.global_tables = NO_TABLES
         self.restoring: Restoring
 
     def connect(
@@ -181,7 +184,9 @@ class Processor:
         self.group, self.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_input_aside)
-        self._commits = Commits(self._config, self._shape, self._labour, committer, self._purging.committed)
+        self._commits = Commits(
+            self._config, self._shape, self._labour, committer, self._purging.committed, self._report_unreadable
+        )
 
     # --- orders, from other threads -------------------------------------------
 
@@ -204,7 +209,9 @@ class Processor:
         stores, reading = self._stores.get(task), None
         if task in self._running and stores is not None:
             try:
-                reading = Reading(stores.get(store, key), _NO_POSITIONS)
+                value, expiry = stores.get(store, key), self._running[task].expiry
+                hidden = expiry is not None and expiry.hides(store, value)
+                reading = Reading(None if hidden else value, _NO_POSITIONS)
             except StateError as error:
                 self.broken(task, error)
         answer.set_result(reading)
@@ -282,7 +289,7 @@ class Processor:
         if (ended := self._commits.advance()) is not None:
             self._handle(ended)
         self._commits.settle()
-        full = self._labour.wants_commit() or self._pauses.want_commit
+        full = self._labour.wants_commit() or self._pauses.want_commit or self._commits.more_expired
         if self._engine.is_due(self.turned_ms, full=full):
             self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
@@ -412,6 +419,11 @@ class Processor:
     def broken(self, task: TaskId, error: StateError) -> None:
         self._handle(StoreFailed(task, error))
 
+    def _report_unreadable(self, task: TaskId, error: StateError) -> None:
+        """Report a store that failed while a commit began, once that has begun."""
+        running = self._running[task]
+        self._inbox.put(lambda: self.broken(task, error) if self._running.get(task) is running else None)
+
     def _stop(self) -> None:
         """Commit what may be committed, send all stores to be closed, and end the loop."""
         self._handle(StopAsked(self.group.joined(), self._ended_by_error))
@@ -509,6 +521,7 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
+        expiry = task_expiry(flow.shape, stores, times, self._clocks.wall_ms)
         workspace = TaskWorkspace(
             task,
             flow.shape,
@@ -519,6 +532,8 @@ class Processor:
             self._config.application_id,
             flow.timers,
             self._clocks.wall_ms,
+            expiry,
+            self.global_tables,
         )
         running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
@@ -533,6 +548,11 @@ class Processor:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
         while not self._inbox.empty():
             self._inbox.get_nowait()()
+
+    def horizon(self, task: TaskId, store: str) -> bytes:
+        """Return the bytes below which a value in a store with a ttl has expired; on the loop's own thread."""
+        running = self._running.get(task)
+        return b"" if running is None or running.expiry is None else running.expiry.horizons[store]()
 
     @property
     def commits(self) -> Commits:

@@ -2,7 +2,8 @@
 
 There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
 functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
-probe early. The first thread that fails ends the others; ``run`` raises its error.
+probe early. One more keeps global tables, if there are any; the main threads start once these are complete. The first
+thread that fails ends the others; ``run`` raises its error.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import (
     add_repartition_counts,
     missing_sources,
@@ -69,10 +71,19 @@ from kstreams_assign.worker.first_look import (
     FIRST_ANSWER_S,
     TopicLimits,
     refuse_changelogs_of_other_kinds,
+    refuse_missing_global_topics,
     refuse_missing_sinks,
     refuse_settings_of_new_changelogs,
 )
 from kstreams_assign.worker.fresh_ends import FreshEnds
+from kstreams_assign.worker.global_thread import TableReaders
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
+from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.locating import endpoint_of
@@ -122,12 +133,20 @@ class Runtime(KeyReads):
     the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
     """
 
-    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        flows: Sequence[Flow],
+        labour: Labour,
+        on_event: EventListener | None,
+        global_tables: Sequence[GlobalTable] = (),
+    ) -> None:
         config, on_event = apply_share(config, on_event)
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        self._readers = TableReaders(checked_global_tables(global_tables, self._shape))
         refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
@@ -178,8 +197,17 @@ class Runtime(KeyReads):
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             refuse_settings_of_new_changelogs(self._config, admin, self._shape, self.log)
+            refuse_missing_global_topics(admin, self._readers.tables, self.log)
             running = _Running(
-                queries.config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
+                queries.config,
+                self._flows,
+                self._shape,
+                self._labour,
+                admin,
+                self._local,
+                self.log,
+                self._ending,
+                self._readers,
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
@@ -257,6 +285,17 @@ class Runtime(KeyReads):
         self._config.refuse_unless_apache("shut_application_down")
         self._requests.put(Membership.shut_application_down)
 
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return one of the ``global_tables``, to be read from any thread while ``run`` is at work.
+
+        Raises ``ConfigError`` for a name that is not declared.
+        """
+        return global_table(self._readers.views, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a table as ``global_table`` does, if it is ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._readers.views, name)
+
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
         """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
         if task.subtopology >= len(self._shape.subtopologies):
@@ -278,15 +317,21 @@ class _Running:
         local: _Local,
         log: EventLog,
         ending: EndRequest,
+        readers: TableReaders,
     ) -> None:
         self._config = config
         self._shape = shape
         self._local = local
         self._rocks_memory = RocksMemory.within(config.memory)
+        reader_bytes = config.memory.restore_buffer_max_bytes // (2 if readers.tables else 1)
+        self._tables = KeptTables(
+            config, readers, admin, local.directory, self._rocks_memory, reader_bytes, log, ending
+        )
         self._log = log
         self._ending = ending
         self._stopped = threading.Event()
         self._failures: list[BaseException] = []
+        self._requested: list[Request] = []
         self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         fetching = config.consumer
@@ -303,7 +348,7 @@ class _Running:
             limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
-            buffer_bytes=config.memory.restore_buffer_max_bytes,
+            buffer_bytes=reader_bytes,
         )
         self._metadata = CommittedMetadata(
             servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S, stable=config.exactly_once
@@ -377,6 +422,7 @@ class _Running:
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
+        self._processor.global_tables = readers.views
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
         self._processor.pauses.where = self._where
         self._asked = StateRequests(local.directory.path, self._processor, wall_ms)
@@ -393,6 +439,7 @@ class _Running:
             self._waiting,
             StateSizes(local.directory),
             labour.bad_records,
+            self._tables,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -400,18 +447,40 @@ class _Running:
         labour.connect(self._processor, self._facts)
 
     def run(self, requests: queue.SimpleQueue[Request], operation: Callable[[], str | None]) -> None:
-        """Start the threads, wait for the end, and stop them in an order that loses nothing.
+        """Complete the global tables, then work in the group until the end.
 
         ``operation`` returns how to leave the group.
         """
+        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
+        keeping = self._start("global-tables", self._tables.run)
+        try:
+            self._tables.await_ready()
+            if self._ending.is_set():
+                self._processor.commits.close()
+            else:
+                self._work()
+        finally:  # also after Ctrl-C, which comes out of a wait
+            self._ending.set()
+            self._tables.stop()
+            keeping.join()
+            self._stopped.set()
+            upkeep.join()
+            try:
+                self._disconnect(operation())
+            finally:  # after the group was left, which is not to wait for it
+                self._emptying.close()
+        if self._failures:
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        """Start the threads, wait for the end, and stop them in an order that loses nothing."""
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
         early = self._start("early-probing", lambda: self._early.run(self._ending))
         try:
             self._ending.wait()
-        finally:  # also after Ctrl-C, which comes out of the wait
+        finally:
             self._ending.set()
             self._membership.close()
             membership.join()
@@ -422,15 +491,7 @@ class _Running:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
-            self._stopped.set()
-            upkeep.join()
             early.join()
-            try:
-                self._disconnect(operation())
-            finally:  # after the group was left, which is not to wait for it
-                self._emptying.close()
-        if self._failures:
-            raise self._failures[0]
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
@@ -457,6 +518,7 @@ class _Running:
         self._inputs.close()
         self._reader.close()
         self._producer.close()
+        self._tables.close()
 
     def _purging(self, log: EventLog) -> Purging:
         config, topics = self._config, self._shape.repartition_topics
@@ -526,12 +588,22 @@ class _Running:
                 paused = self._processor.paused
                 inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
-            while not requests.empty():
-                requests.get()(self._membership)
+            self._take_requests(requests)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()
         self._emptying.ask()  # what was moved there since
+
+    def _take_requests(self, requests: queue.SimpleQueue[Request]) -> None:
+        """Carry out what other threads want of the membership, once it is at work."""
+        while not requests.empty():
+            self._requested.append(requests.get())
+        if self._tables.ready:
+            asked, self._requested = self._requested, []
+            for request in asked:
+                request(self._membership)
+        elif Membership.drain in self._requested:
+            self._ending.set()  # it waits for global tables and has no tasks to move
 
     def _report_status(self) -> None:
         facts = self._facts()

@@ -7,7 +7,7 @@ with a task's writes (``task_workspace``).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeVar, overload
 
@@ -22,9 +22,12 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
+from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
+from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
 from kstreams_assign.worker.typed import Sink, TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
@@ -32,6 +35,7 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+_NO_HORIZONS: Mapping[str, Callable[[], bytes]] = {}
 
 
 class Task:
@@ -53,11 +57,14 @@ class Task:
         times: Mapping[TopicPartition, PartitionTime],
         timing: Timing,
         application_id: str = "",
+        horizons: Mapping[str, Callable[[], bytes]] = _NO_HORIZONS,
+        global_tables: global_views.Views = global_views.NO_TABLES,
     ) -> None:
         self.id = task_id
         self._timing = timing
         self._at_work = at_work
         self._times = times
+        self._horizons = horizons
         self._sinks = sinks
         self._shape = shape
         self._stores = stores
@@ -65,6 +72,7 @@ class Task:
         self._application_id = application_id
         self._views: dict[str, KeyValueStore] = {}
         self._typed: dict[tuple[object, ...], Any] = {}
+        self._global_tables = global_tables
 
     @overload
     def store(self, name: str) -> KeyValueStore: ...
@@ -134,12 +142,22 @@ class Task:
             self._typed[slot] = view
         return view
 
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a table of the worker's ``global_tables``. Raises ``ConfigError`` for a name that is not declared."""
+        return global_views.global_table(self._global_tables, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return global_views.timestamped_global_table(self._global_tables, name)
+
     def _open(self, name: str) -> KeyValueStore:
         stores = {store.name: store for store in self._shape.stores}
         if self._timing.declared is not None and name == self._timing.declared.store:
             raise ConfigError(f"store {name!r}: keeps the keyed timers; use task.timers")
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
+        if name in self._horizons:
+            return ExpiringKeyValueStore(name, self._stores, self._buffer, self._at_work, self.id, self._horizons[name])
         view = TimestampedKeyValueStore if stores[name].timestamped else KeyValueStore
         return view(name, self._stores, self._buffer, self._at_work, self.id)
 

@@ -16,8 +16,10 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import KeyedTimers
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.batch import Batch
+from kstreams_assign.worker.batch import Batch, TimedBatch
+from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.timing import Timing
 
@@ -26,7 +28,7 @@ class TaskWorkspace:
     """Own a ``Task`` and the buffer behind it.
 
     ``sinks``: the names that ``Task.emit`` takes, each with its topic. ``application_id`` is part of the names of
-    changelogs, which serdes may ask for.
+    changelogs, which serdes may ask for. ``expiry``: that of a task whose entries expire.
     """
 
     def __init__(
@@ -40,15 +42,34 @@ class TaskWorkspace:
         application_id: str = "",
         timers: KeyedTimers | None = None,
         wall_ms: Callable[[], int] = wall_ms,
+        expiry: TaskExpiry | None = None,
+        global_tables: Views = NO_TABLES,
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
+        self.expiry = expiry
+        self.global_tables = global_tables
         self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms)
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, self.timing, application_id)
+        horizons = {} if expiry is None else expiry.horizons
+        self.task = Task(
+            task_id,
+            shape,
+            sinks,
+            stores,
+            self._buffer,
+            at_work,
+            times,
+            self.timing,
+            application_id,
+            horizons,
+            global_tables,
+        )
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
+        if self.expiry is not None:
+            return TimedBatch(records, self.at_work, self.expiry.stream)
         return Batch(records, self.at_work)
 
     def emit_many(self, records: Iterable[Emitted]) -> None:

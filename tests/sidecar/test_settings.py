@@ -10,6 +10,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.sidecar.address import TcpAddress, UnixAddress, listen, read_address
 from kstreams_assign.sidecar.settings import SidecarSettings
+from kstreams_assign.topology.global_tables import GlobalTable
 
 PLAIN = """
 application_id = "app"
@@ -23,6 +24,7 @@ stores = [
     "totals",
     {name = "cache", changelog = false},
     {name = "timed", type = "timestamped_key_value", drop_headers = true},
+    {name = "sessions", ttl_ms = 1000, ttl_clock = "wall"},
     {name = "quick", in_memory = true, changelog_config = {"min.insync.replicas" = 2}},
 ]
 sinks = ["customer-totals"]
@@ -30,6 +32,9 @@ sinks = ["customer-totals"]
 [[topology.subtopology]]
 sources = ["clicks"]
 """
+
+
+GLOBAL = PLAIN + TOPOLOGY + "[[topology.global_table]]\n"
 
 
 def read(tmp_path, text: str) -> SidecarSettings:
@@ -44,10 +49,21 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     assert first.shape.sources == ("orders", "returns")
     timed = Store("timed", timestamped=True, drop_headers=True)
     quick = Store("quick", in_memory=True, changelog_config={"min.insync.replicas": 2})
-    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed, quick)
+    sessions = Store("sessions", ttl_ms=1000, ttl_clock="wall")
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed, sessions, quick)
     assert first.sinks == {"customer-totals": "customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
+
+
+def test_a_file_names_global_tables(tmp_path):
+    timed = "\n[[topology.global_table]]\nname = 'rates'\ntopic = 'r'\ntype = 'timestamped_key_value'"
+    settings = read(tmp_path, GLOBAL + "name = 'countries'\ntopic = 'country-codes'" + timed)
+    assert settings.global_tables == (
+        GlobalTable("countries", topic="country-codes"),
+        GlobalTable("rates", topic="r", timestamped=True),
+    )
+    assert read(tmp_path, PLAIN + TOPOLOGY).global_tables == ()
 
 
 def test_the_example_file_is_valid():
@@ -114,6 +130,14 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
             r"stores\[0\].drop_headers = 1: must be true or false",
         ),
         (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', ttl_ms = '5'}]",
+            r"store s: ttl_ms = '5': must be a whole number of milliseconds, 1 to",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', ttl_clock = 'event'}]",
+            r"store s: ttl_clock = 'event': must be one of stream, wall",
+        ),
+        (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', in_memory = 1}]",
             r"stores\[0\].in_memory = 1: must be true or false",
         ),
@@ -143,6 +167,13 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
             PLAIN + "[[topology.subtopology]]\nsources = ['in']\n[[topology.subtopology]]\nsources = ['in']",
             "topic in is read by subtopologies 0 and 1; a topic has one reader",
         ),
+        (PLAIN + TOPOLOGY + "[topology.global_table]\nname = 't'", r"write a \[\[topology.global_table\]\] table"),
+        (GLOBAL + "name = 't'", r"topology.global_table\[0\].topic: is missing; it is a topic"),
+        (GLOBAL + "topic = 't'", r"topology.global_table\[0\].name: is missing; it is a non-empty string"),
+        (GLOBAL + "name = 't'\ntopic = 7", "global table t: topic = 7: must be the name of a topic"),
+        (GLOBAL + "name = 't'\ntopic = 't'\ntype = 'lru'", r"global_table\[0\].type = 'lru': must be one of"),
+        (GLOBAL + "name = 't'\ntopic = 't'\nstores = []", r"global_table\[0\].stores: no such setting"),
+        (GLOBAL + "name = 'totals'\ntopic = 't'", "global table totals: is also the name of a store"),
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
