@@ -319,9 +319,10 @@ class Processor:
 
     @property
     def _patience_s(self) -> float:
-        """How long to wait for news; shorter while a commit is on its way, and not past a time when a call is due."""
+        """How long to wait for news; shorter in a commit or while stores are read, and not past the time of a call."""
         wait_ms = self._labour.wait_ms()
-        longest_s = BUSY_POLL_S if self._engine.commit_is_near else POLL_S
+        busy = self._engine.commit_is_near or self.turned_ms - self._peeked_ms < PEEKED_MS
+        longest_s = BUSY_POLL_S if busy else POLL_S
         return longest_s if wait_ms is None else min(longest_s, wait_ms / 1000)
 
     def _process(self) -> None:

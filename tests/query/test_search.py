@@ -85,6 +85,13 @@ def test_the_owners_of_the_newest_generation_count():
     assert (effect, asked) == (Return("new", FOUND), ["a", "b", "old", "new"])
 
 
+def test_an_answer_of_an_older_generation_does_not_replace_the_owners():
+    group = Group({"a": not_present(3, "gone"), "b": not_present(2, "old"), "old": FOUND})
+    effect, asked, _, _ = group.run(Search(["a", "b"], DEADLINE_MS, replicas=False))
+    assert isinstance(effect, GiveUp)
+    assert "old" not in asked
+
+
 def test_two_that_name_each_other_are_asked_once_in_a_round():
     group = Group({"a": not_present(1, "b"), "b": not_present(1, "a")})
     effect, _, rounds, _ = group.run(Search(["a"], DEADLINE_MS, replicas=True))
