@@ -72,7 +72,9 @@ class Stand:
 
     def begin(self, global_tables: Views = NO_TABLES) -> None:
         times = {INPUT: PartitionTime()}
-        workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times, global_tables=global_tables)
+        workspace = TaskWorkspace(
+            TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times, global_tables=global_tables
+        )
         self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.handler.begins(self.running)
