@@ -113,7 +113,8 @@ class Adopted:
     ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none. ``warmups`` are
     the whole group's, of which ``warmup`` is this process's part; they are empty if the leader does not send them
     (then ``assignor`` is None). ``draining``: the leader knows that this member is about to leave; ``others_drain``:
-    that a process of another id is. ``version``: the version to join with from now on, at once if it differs from the last one (``group.versions``).
+    that a process of another id is. ``version``: the version to join with from now on, at once if it differs from the
+    last one (``group.versions``).
     ``source_partitions``: the number that the leader decided for, None if unknown. ``follow_up``: a rebalance
     certainly comes next, so the member need not wait for a heartbeat.
     """
