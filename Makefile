@@ -63,7 +63,7 @@ clean: ## remove everything that was built or installed here
 
 $(VENV)/.demo-ready: LOCK := requirements-demo.lock
 $(VENV)/.demo-ready: requirements-demo.lock pyproject.toml
-	@echo "setting up $(VENV) for the demo: 38 packages (80 MB to fetch, 200 MB on disk), then 46 jars of Apache Kafka (45 MB); about a minute" >&2
+	@echo "setting up $(VENV) for the demo: 39 packages (80 MB to fetch, 200 MB on disk), then 46 jars of Apache Kafka (45 MB); about a minute" >&2
 	$(SET_UP)
 
 $(READY): LOCK := requirements.lock

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors; a test compares them
+    from kstreams_assign.adapters.confluent.registry import registry_serde as registry_serde
     from kstreams_assign.config import Config as Config
     from kstreams_assign.errors import AssignmentRefused as AssignmentRefused
     from kstreams_assign.errors import BrokerError as BrokerError
@@ -31,7 +32,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import MalformedUserData as MalformedUserData
     from kstreams_assign.errors import NotAStreamsGroup as NotAStreamsGroup
     from kstreams_assign.errors import OffsetOutOfRange as OffsetOutOfRange
+    from kstreams_assign.errors import QueryRefused as QueryRefused
     from kstreams_assign.errors import RecordRefused as RecordRefused
+    from kstreams_assign.errors import RegistryError as RegistryError
+    from kstreams_assign.errors import SerializationError as SerializationError
     from kstreams_assign.errors import ShutdownRequested as ShutdownRequested
     from kstreams_assign.errors import SidecarDisconnected as SidecarDisconnected
     from kstreams_assign.errors import SidecarError as SidecarError
@@ -41,6 +45,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import StateDirectoryLocked as StateDirectoryLocked
     from kstreams_assign.errors import StateError as StateError
     from kstreams_assign.errors import StoreDamaged as StoreDamaged
+    from kstreams_assign.errors import StoreNotAvailable as StoreNotAvailable
     from kstreams_assign.errors import TaskMigrated as TaskMigrated
     from kstreams_assign.errors import TaskNotLocal as TaskNotLocal
     from kstreams_assign.errors import TopicNotFound as TopicNotFound
@@ -55,15 +60,29 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.model import SubtopologyShape as SubtopologyShape
     from kstreams_assign.model import TaskId as TaskId
     from kstreams_assign.model import TopicPartition as TopicPartition
+    from kstreams_assign.query.client import QueryClient as QueryClient
+    from kstreams_assign.query.client import QueryResult as QueryResult
+    from kstreams_assign.serdes.named import Serdes as Serdes
+    from kstreams_assign.serdes.serde import Serde as Serde
     from kstreams_assign.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
     from kstreams_assign.sidecar.client import Columns as Columns
     from kstreams_assign.sidecar.client import InputRecord as InputRecord
+    from kstreams_assign.sidecar.client import InputTimer as InputTimer
+    from kstreams_assign.sidecar.client import Polled as Polled
     from kstreams_assign.sidecar.client import SidecarClient as SidecarClient
+    from kstreams_assign.tasks.punctuation import Punctuation as Punctuation
     from kstreams_assign.tasks.record import Headers as Headers
     from kstreams_assign.tasks.record import Record as Record
     from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
+    from kstreams_assign.tasks.timers import Timer as Timer
     from kstreams_assign.testing.driver import TopologyTestDriver as TopologyTestDriver
+    from kstreams_assign.testing.typed import InputTopic as InputTopic
+    from kstreams_assign.testing.typed import OutputTopic as OutputTopic
     from kstreams_assign.topology.flows import Repartition as Repartition
+    from kstreams_assign.topology.global_tables import GlobalTable as GlobalTable
+    from kstreams_assign.worker.batch import Batch as Batch
+    from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
+    from kstreams_assign.worker.global_views import ReadOnlyTimestampedKeyValueStore as ReadOnlyTimestampedKeyValueStore
     from kstreams_assign.worker.group_member import Assignment as Assignment
     from kstreams_assign.worker.group_member import CommitDue as CommitDue
     from kstreams_assign.worker.group_member import Drained as Drained
@@ -72,15 +91,23 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.worker.group_member import Lost as Lost
     from kstreams_assign.worker.lookup import Location as Location
     from kstreams_assign.worker.stream_worker import Worker as Worker
+    from kstreams_assign.worker.task import FireTimers as FireTimers
+    from kstreams_assign.worker.task import Init as Init
     from kstreams_assign.worker.task import Process as Process
+    from kstreams_assign.worker.task import Punctuator as Punctuator
     from kstreams_assign.worker.task import Subtopology as Subtopology
     from kstreams_assign.worker.task import Task as Task
+    from kstreams_assign.worker.timing import Timers as Timers
+    from kstreams_assign.worker.typed import Sink as Sink
+    from kstreams_assign.worker.typed import TypedKeyValueStore as TypedKeyValueStore
+    from kstreams_assign.worker.typed import TypedTimestampedKeyValueStore as TypedTimestampedKeyValueStore
     from kstreams_assign.worker.views import KeyValueStore as KeyValueStore
     from kstreams_assign.worker.views import TimestampedKeyValueStore as TimestampedKeyValueStore
 
 __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
+    "adapters.confluent.registry": ("registry_serde",),
     "config": ("Config",),
     "errors": (
         "AssignmentRefused",
@@ -101,7 +128,10 @@ _NAMES_BY_MODULE = {
         "MalformedUserData",
         "NotAStreamsGroup",
         "OffsetOutOfRange",
+        "QueryRefused",
         "RecordRefused",
+        "RegistryError",
+        "SerializationError",
         "ShutdownRequested",
         "SidecarDisconnected",
         "SidecarError",
@@ -111,6 +141,7 @@ _NAMES_BY_MODULE = {
         "StateDirectoryLocked",
         "StateError",
         "StoreDamaged",
+        "StoreNotAvailable",
         "TaskMigrated",
         "TaskNotLocal",
         "TopicNotFound",
@@ -120,16 +151,27 @@ _NAMES_BY_MODULE = {
     ),
     "events": ("Event", "EventListener"),
     "model": ("HostInfo", "RepartitionTopic", "Store", "SubtopologyShape", "TaskId", "TopicPartition"),
+    "query.client": ("QueryClient", "QueryResult"),
+    "tasks.punctuation": ("Punctuation",),
+    "serdes.named": ("Serdes",),
+    "serdes.serde": ("Serde",),
     "tasks.record": ("Headers", "Record"),
     "tasks.stamped": ("ValueAndTime",),
+    "tasks.timers": ("Timer",),
     "testing.driver": ("TopologyTestDriver",),
+    "testing.typed": ("InputTopic", "OutputTopic"),
     "topology.flows": ("Repartition",),
+    "worker.batch": ("Batch",),
+    "topology.global_tables": ("GlobalTable",),
+    "worker.global_views": ("ReadOnlyKeyValueStore", "ReadOnlyTimestampedKeyValueStore"),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),
     "sidecar.aio": ("AsyncSidecarClient",),
-    "sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
+    "sidecar.client": ("Columns", "InputRecord", "InputTimer", "Polled", "SidecarClient"),
     "worker.stream_worker": ("Worker",),
-    "worker.task": ("Process", "Subtopology", "Task"),
+    "worker.task": ("FireTimers", "Init", "Process", "Punctuator", "Subtopology", "Task"),
+    "worker.timing": ("Timers",),
+    "worker.typed": ("Sink", "TypedKeyValueStore", "TypedTimestampedKeyValueStore"),
     "worker.views": ("KeyValueStore", "TimestampedKeyValueStore"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}

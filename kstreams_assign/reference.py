@@ -42,6 +42,7 @@ _NOT_IN_KAFKA = frozenset(
     {
         *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
+        *("query", "query_token"),
         *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),
         *("restore_buffer_max_bytes", "output_buffer_max_bytes"),
     }
@@ -60,6 +61,8 @@ _ALLOWED: Mapping[str, str] = {
     "bootstrap_servers": "HOST:PORT, several separated by commas",
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
+    "query": "HOST:PORT",
+    "query_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
     **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
@@ -197,9 +200,9 @@ def errors() -> tuple[ErrorDescription, ...]:
 
 _RUN: Mapping[str, str] = {
     "ConfigError": (
-        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` cannot be listened at, a "
-        "store's changelog is of a kind that cannot be read here, or other programs use the group of this "
-        "``application_id``."
+        "The brokers refuse the settings of ``client``, a sink topic or the topic of a global table does not exist, "
+        "``http`` or ``query`` cannot be listened at, a store's changelog is of a kind that cannot be read here, or "
+        "other programs use the group of this ``application_id``."
     ),
     "BrokerUnavailable": "No broker answers within 30 seconds of the start.",
     "BrokerError": "The brokers refuse a request for good: a right is missing, or a version is not supported.",
@@ -209,9 +212,12 @@ _RUN: Mapping[str, str] = {
     "MalformedUserData": "The leader's assignment cannot be read.",
     "InstanceFenced": "Another process joined with the same ``group_instance_id``.",
     "RecordRefused": "The brokers refuse an output for good.",
+    "SerializationError": "A function lets it through, and ``on_error`` of its subtopology is ``fail``.",
+    "RegistryError": "The schema registry refuses a request of a function, or does not answer.",
 }
+_NOT_JOINED = {"RecordRefused", "BrokerUnavailable", "SerializationError", "RegistryError"}
 _JOINED: Mapping[str, str] = {
-    **{name: when for name, when in _RUN.items() if name not in {"RecordRefused", "BrokerUnavailable"}},
+    **{name: when for name, when in _RUN.items() if name not in _NOT_JOINED},
     "ConfigError": "The brokers refuse the settings of ``client``, or other programs use the group.",
 }
 _NO_CODE = {"ConfigError": "``user_data`` is ``kip441``, which cannot express the request."}
@@ -224,17 +230,32 @@ _SIDECAR: Mapping[str, str] = {
     "SidecarRefused": "The worker refuses the request; ``code`` says why.",
     "MalformedFrame": "An argument is of a type that cannot be sent, or bytes of the worker cannot be read.",
 }
+_QUERIED: Mapping[str, str] = {
+    "StoreNotAvailable": "No process could answer in time, or the worker is not running.",
+    "QueryRefused": "The token is wrong, or the topology declares no such store or partition.",
+    "ConfigError": "The key is not bytes, or a number is wrong.",
+}
 _DRIVEN: Mapping[str, str] = {
     "ConfigError": "The topology does not have that topic or partition, or a number is wrong.",
     "WorkerNotRunning": "The driver is closed, or an error has ended it.",
     "RecordRefused": "A function emits to a partition that does not exist.",
 }
+_NOT_READABLE = "The global table is not complete, is built again, or the worker is not running."
 _PAUSE = {
     "TaskNotLocal": "The task is not active here, or leaves before the commit, or the worker is not running.",
     "ConfigError": "The argument is no task and no subtopology of the topology.",
     "BrokerUnavailable": "It is not committed in ``timeout_s``; the worker goes on trying.",
 }
 
+_REGISTRY = {"RegistryError": "The schema registry refuses a request, or does not answer."}
+_UNREADABLE: Mapping[str, str] = {
+    "SerializationError": "The serde cannot read the bytes of a key or value.",
+    **_REGISTRY,
+}
+_CODED: Mapping[str, str] = {
+    "SerializationError": "The serde cannot write a key or value, or cannot read what the store has.",
+    **_REGISTRY,
+}
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -246,6 +267,9 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "It has no sources, a function that does not take a task and records, or a wrong argument."
     },
     "Repartition": {"ConfigError": "The name is empty, or the number of partitions is not positive."},
+    "GlobalTable": {"ConfigError": "The name cannot be a store's name, or the topic is missing."},
+    "ReadOnlyKeyValueStore": {"StateError": _NOT_READABLE},
+    "ReadOnlyTimestampedKeyValueStore": {"StateError": _NOT_READABLE},
     "Worker": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or a name is impossible."
@@ -266,12 +290,22 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "ConfigError": "The topology declares no such store.",
         "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
     },
+    "Worker.query": _QUERIED,
+    "QueryClient": {"ConfigError": "An address is not ``HOST:PORT``, or there is none."},
+    "QueryClient.query": _QUERIED,
+    "Worker.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Worker.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
+    "Task.global_table": {"ConfigError": "The worker declares no such global table."},
+    "Task.timestamped_global_table": {"ConfigError": "The worker declares no such timestamped global table."},
     "Worker.pause": _PAUSE,
     "Worker.resume": _PAUSE,
-    "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
+    "Task.store": {"ConfigError": "The subtopology declares no such store, or a type has no serde."},
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
+    "Task.sink": {"ConfigError": "The topic is not among the sinks of the subtopology, or a type has no serde."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
+    "Task.every": {"ConfigError": "The interval, the clock or the function is wrong."},
+    "Timers.set": {"ConfigError": "The time or the name is out of range."},
     "Store": {"ConfigError": "``ttl_ms`` or ``ttl_clock`` is not possible, or ``ttl_ms`` stands beside ``source``."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
@@ -282,10 +316,28 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "TopologyTestDriver.advance": _DRIVEN,
     "TopologyTestDriver.commit": _DRIVEN,
     "TopologyTestDriver.read": {"ConfigError": "The topology does not write to the topic."},
-    "TopologyTestDriver.store": {"ConfigError": "The topology declares no such store, or has no such partition."},
+    "TopologyTestDriver.input_topic": {"ConfigError": "No subtopology reads the topic, or a type has no serde."},
+    "TopologyTestDriver.output_topic": {"ConfigError": "The topology does not write to it, or a type has no serde."},
+    "TopologyTestDriver.store": {
+        "ConfigError": "The topology declares no such store, has no such partition, or a type has no serde."
+    },
+    "TopologyTestDriver.timers": {"ConfigError": "The topology declares no such store, or has no such partition."},
     "TopologyTestDriver.timestamped_store": {
         "ConfigError": "The topology declares no such timestamped store, or has no such partition."
     },
+    "Batch": _UNREADABLE,
+    "TypedKeyValueStore": _CODED,
+    "TypedTimestampedKeyValueStore": _CODED,
+    "Sink": {**_CODED, "ConfigError": "A timestamp or a partition is negative."},
+    "InputTopic": {**_DRIVEN, "SerializationError": "The serde cannot write the key or value."},
+    "OutputTopic": _UNREADABLE,
+    "Serdes.dataclass": {"ConfigError": "The class is no dataclass, or has a field that JSON cannot hold."},
+    "registry_serde": {
+        "ConfigError": "An argument is neither a serializer nor None.",
+        "ExtraMissing": "The extra ``registry`` is not installed.",
+    },
+    "TopologyTestDriver.global_table": {"ConfigError": "The driver has no such global table."},
+    "TopologyTestDriver.timestamped_global_table": {"ConfigError": "The driver has no such timestamped global table."},
     "GroupMember": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "
@@ -312,7 +364,6 @@ NOT_RAISED: Mapping[str, str] = {
     "DeliveryFailed": "The worker goes back to the last commit, unless the error is a ``RecordRefused``.",
     "TransactionAborted": "The worker goes back to the last commit.",
     "TaskMigrated": "The worker drops the work; the task's next owner repeats it.",
-    "ExtraMissing": "Only commands and ``LocalBroker`` raise it.",
     "LocalBrokerError": "Only ``kstreams_assign.local`` and its commands raise it.",
     "GroupNotFound": "Only commands raise it.",
     "TopicNotFound": "Only commands raise it.",

@@ -231,3 +231,36 @@ def test_a_token_that_no_application_could_send_is_refused_and_not_shown(token):
 def test_tokens_of_every_allowed_length_are_taken():
     for length in (16, 255):
         assert Config("app", "broker:9092", socket_token="s" * length).socket_token == "s" * length
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"query": "10.0.0.5:7000"}, r"query = '10.0.0.5:7000': needs a query_token"),
+        ({"query": "0.0.0.0:7000"}, "needs a query_token"),
+        ({"query": "worker-1:7000"}, "needs a query_token"),
+        ({"query": "0.0.0.0:7000", "query_token": "s" * 16}, "set application_server to one, as HOST:7000"),
+        ({"query": "[::]:7000", "query_token": "s" * 16}, "set application_server to one"),
+        ({"query": "127.0.0.1:0", "application_server": "a:7000"}, "takes a free port, but application_server"),
+        ({"query": "7000"}, "query = '7000': must be HOST:PORT"),
+        ({"query": "127.0.0.1:7000", "query_token": "short"}, r"query_token \(5 characters, not shown\)"),
+    ],
+)
+def test_queries_are_answered_only_where_they_are_protected_and_can_be_asked(settings, refusal):
+    with pytest.raises(ConfigError, match=refusal):
+        Config("app", "broker:9092", **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"query": "127.0.0.1:7000"},
+        {"query": "localhost:0"},
+        {"query": "[::1]:0", "application_server": "a:0"},
+        {"query": "10.0.0.5:7000", "query_token": "s" * 16},
+        {"query": "0.0.0.0:7000", "query_token": "s" * 16, "application_server": "a:7001"},
+    ],
+)
+def test_addresses_for_queries_that_are_allowed(settings):
+    assert Config("app", "broker:9092", **settings).query == settings["query"]
+    assert "s" * 16 not in repr(Config("app", "broker:9092", **settings))

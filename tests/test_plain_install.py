@@ -22,6 +22,7 @@ from tests.test_wheel import ROOT, run, wheel
 __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)
 NO_BROKER = "127.0.0.1:1"
+BROUGHT_BY_CONFLUENT_KAFKA = {"attr", "authlib", "cachetools", "fastavro", "httpx2", "jsonschema"}
 EXTRA_LINE = re.compile(r"kstreams-assign: the package \S+ is not installed; .*: pip install '\.\[(\w+)\]'")
 
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
@@ -143,4 +144,5 @@ def test_the_table_of_extras_is_that_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     names = {re.match(r"[\w-]+", text)[0]: extra for extra in ("local", "history", "rack") for text in declared[extra]}
     assert names.items() <= EXTRAS.items()
-    assert EXTRAS.items() - names.items() == {("py4j", "history")}, "pyspark brings it"
+    brought = {("py4j", "history"), *((name, "registry") for name in BROUGHT_BY_CONFLUENT_KAFKA)}
+    assert EXTRAS.items() - names.items() == brought, "pyspark and confluent-kafka's extras bring these"

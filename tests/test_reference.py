@@ -57,10 +57,12 @@ def test_every_error_comes_out_of_a_call_or_is_said_to_come_out_of_none():
 
 
 def public_calls() -> dict[str, str]:
-    """Return every public class that is no error, and its public methods, with their docstrings."""
+    """Return every public function, class that is no error, and public method, with their docstrings."""
     docstrings = {}
     for name in kstreams_assign.__all__:
         kind = getattr(kstreams_assign, name)
+        if inspect.isfunction(kind):
+            docstrings[name] = inspect.getdoc(kind) or ""
         if not inspect.isclass(kind) or issubclass(kind, Exception):
             continue
         docstrings[name] = inspect.getdoc(kind) or ""
@@ -108,7 +110,7 @@ def test_every_error_that_the_code_of_a_worker_raises_is_in_the_table_of_its_cal
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)
     } & names
     raised |= {kind.__name__ for kind in [*FAULTS.values(), *_ERRORS.values()]}
-    calls = ("Worker", "Worker.run", "Worker.locate", "Worker.read", "Worker.pause")
+    calls = ("Worker", "Worker.run", "Worker.locate", "Worker.read", "Worker.query", "Worker.pause")
     placed = {name for call in calls for name in reference.RAISED_BY[call]}
     assert len(raised) > 12
     assert raised - placed - reference.NOT_RAISED.keys() - HANDLED.keys() == set()

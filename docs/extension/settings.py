@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extension.tables import code, markdown, table
 from kstreams_assign.reference import Setting, settings
-from kstreams_assign.sidecar.settings import KEYS, REPARTITION_KEYS, STORE_KEYS, TOPOLOGY_KEYS
+from kstreams_assign.sidecar.settings import GLOBAL_TABLE_KEYS, KEYS, REPARTITION_KEYS, STORE_KEYS, TOPOLOGY_KEYS
 
 
 def settings_part() -> str:
@@ -35,6 +35,7 @@ def topology_part() -> str:
         ("`[[topology.subtopology]]`", KEYS),
         ("A table in `stores`", STORE_KEYS),
         ("A table in `repartition_sources`", REPARTITION_KEYS),
+        ("`[[topology.global_table]]`", GLOBAL_TABLE_KEYS),
     )
     return "\n".join(
         f"### {title}\n\n"

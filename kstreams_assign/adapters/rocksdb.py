@@ -148,7 +148,10 @@ def shared_memory() -> RocksMemory:
 
 
 class RocksTaskStores:
-    """``tasks.stores.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time."""
+    """``tasks.stores.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time.
+
+    ``get`` and ``get_many`` may be called by others meanwhile; ``worker.global_stores`` has the rules for these.
+    """
 
     def __init__(
         self, path: Path, store_names: Iterable[str], memory: RocksMemory, timestamped: frozenset[str] = frozenset()

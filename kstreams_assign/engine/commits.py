@@ -216,7 +216,8 @@ class Commits:
     def _end(self, end: CommitEnd) -> list[Effect]:
         self._step = None
         failed = self.tasks if end is CommitEnd.FAILED else tuple(t for t in self.tasks if t in self.unwritten)
-        dropped: list[Effect] = [DropRecords()] if end is CommitEnd.FAILED and not self._exactly_once else []
+        # A task whose store failed may leave without another commit, which would wait for what it sent ahead.
+        dropped: list[Effect] = [DropRecords()] if failed and not self._exactly_once else []
         return [*dropped, EndCommit(CommitEnded(end, self.tasks, failed, self._reason))]
 
     def _abandoned(self, _event: CommitAbandoned) -> list[Effect]:

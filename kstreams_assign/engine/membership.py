@@ -167,7 +167,7 @@ class Membership:
         self._profile = profile
         self._member = member.Member()
         self._unique = 0
-        self._draining = self._drain_reported = False
+        self._draining = self._drain_reported = self._has_received = False
         self._error_code = ErrorCode.NONE
         self._end: ShutdownRequested | None = None
         self.owned: tuple[TopicPartition, ...] = ()
@@ -326,9 +326,11 @@ class Membership:
         """Adopt it; join again at once in another version of user-data, and leave if the drain is over.
 
         A static member that comes back within its session gets the assignment of its predecessor without a rebalance.
-        If that had drained, the assignment is empty, and stays so until this member asks for a rebalance.
+        If that had drained, the assignment is empty, and stays so until this member asks for a rebalance. If the state
+        directory was lost in between, the predecessor had another process id.
         """
-        adopted = event.adopted
+        adopted, is_first = event.adopted, not self._has_received
+        self._has_received = True
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
         effects = self._pass_on(member.Assigned(event.generation, adopted), now_ms)
@@ -338,7 +340,7 @@ class Membership:
             effects += self._pass_on(member.RejoinWanted(reason), now_ms)
         if self._drain_reported:
             return effects + self._drain_on(adopted)
-        if adopted.draining:
+        if adopted.draining or (is_first and adopted.others_drain and not adopted.tasks):
             effects += self._pass_on(member.RejoinWanted(OLD_DRAIN), now_ms)
         return effects
 

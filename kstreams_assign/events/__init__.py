@@ -28,6 +28,12 @@ from kstreams_assign.events.commits import (
     TransactionAbortedEvent,
     TransactionRestartedEvent,
 )
+from kstreams_assign.events.global_tables import (
+    GlobalTableReadingEvent,
+    GlobalTableReadyEvent,
+    GlobalTableRebuiltEvent,
+    GlobalTableStoppedEvent,
+)
 from kstreams_assign.events.group import (
     AdoptedEvent,
     AssignedEvent,
@@ -53,6 +59,8 @@ from kstreams_assign.events.process import (
     HttpListeningEvent,
     ListeningEvent,
     LookupFailedEvent,
+    QueryFailedEvent,
+    QueryListeningEvent,
     SessionBeganEvent,
     SessionEndedEvent,
     StateDirMadeAnewEvent,
@@ -101,6 +109,10 @@ __all__ = [
     "EventListener",
     "FirstRecordEvent",
     "FunctionFailedEvent",
+    "GlobalTableReadingEvent",
+    "GlobalTableReadyEvent",
+    "GlobalTableRebuiltEvent",
+    "GlobalTableStoppedEvent",
     "HttpFailedEvent",
     "HttpListeningEvent",
     "InputOutOfRangeEvent",
@@ -116,6 +128,8 @@ __all__ = [
     "PredecessorStaysEvent",
     "ProgressUnreadableEvent",
     "PurgeFailedEvent",
+    "QueryFailedEvent",
+    "QueryListeningEvent",
     "RecordSetAsideEvent",
     "RestorePace",
     "RestoringEvent",
@@ -175,6 +189,10 @@ Event = (
     | StoreFailedEvent
     | InputOutOfRangeEvent
     | WaitingForTransactionsEvent
+    | GlobalTableReadingEvent
+    | GlobalTableReadyEvent
+    | GlobalTableStoppedEvent
+    | GlobalTableRebuiltEvent
     | CommitDeferredEvent
     | CommitRefusedEvent
     | DeliveryFailedEvent
@@ -192,6 +210,8 @@ Event = (
     | SessionEndedEvent
     | HttpListeningEvent
     | HttpFailedEvent
+    | QueryListeningEvent
+    | QueryFailedEvent
     | ClosedEvent
 )
 """Any event."""

@@ -95,6 +95,24 @@ class HttpFailedEvent(WarningEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryListeningEvent(BaseEvent):
+    """Queries of this process's stores are answered."""
+
+    name: ClassVar[str] = "query_listening"
+    address: str
+    """Where it listens, as ``HOST:PORT``, with the port that was taken."""
+    endpoint: str
+    """Where others ask: ``application_server``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFailedEvent(WarningEvent):
+    """A query failed with an error of the worker's."""
+
+    name: ClassVar[str] = "query_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedEvent(BaseEvent):
     """The process has ended: tasks are closed, and the group is left if it was to be left. The last event."""
 

@@ -154,19 +154,21 @@ class StoreWipedEvent(TaskReasonEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFailedEvent(BaseEvent):
-    """Your function raised; nothing of the batch is committed, and the worker ends by this error."""
+    """Your function raised; nothing of the call is committed, and the worker ends by this error."""
 
     name: ClassVar[str] = "function_failed"
     level: ClassVar[int] = logging.ERROR
     task: str
     partition: str
-    """Input partition of the batch, as ``topic-partition``."""
+    """Input partition of the batch, as ``topic-partition``; empty if no record caused the call."""
     offset: int
-    """Offset of the record at work: the record that the function read last."""
+    """Offset of the record at work: the record that the function read last; -1 if no record caused the call."""
     records: int
-    """Number of records in the batch."""
+    """Number of records in the batch, or of timers that were due."""
     reason: str
     """Type and message of the error."""
+    call: str = ""
+    """The call that no record caused: ``init``, a punctuator, or timers that are due; empty for records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +179,15 @@ class RecordSetAsideEvent(BaseEvent):
     level: ClassVar[int] = logging.WARNING
     task: str
     partition: str
-    """Input partition, as ``topic-partition``."""
+    """Input partition, as ``topic-partition``; empty for a call that no record caused."""
     offset: int
-    """Offset of the record."""
+    """Offset of the record; -1 for a call that no record caused."""
     response: str
     """``skip``, or ``dead_letter`` for a record that goes to the dead-letter topic."""
     reason: str
     """Type and message of the error."""
+    call: str = ""
+    """The call that no record caused: ``init``, a punctuator, or timers that are due; empty for records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,7 @@ def build_adopted(
         assignor=trailer.assignor if trailer else None,
         warnings=(info.trailer_warning,) if info.trailer_warning else (),
         draining=process in trailer.draining if trailer else False,
+        others_drain=any(each != process for each in trailer.draining) if trailer else False,
         queue=WarmupQueue(order, at_once) if at_once and at_once > 0 else None,
         hosts=info.partitions_by_host,
         standby_hosts=info.standby_partitions_by_host,

@@ -112,8 +112,9 @@ class Adopted:
 
     ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none. ``warmups`` are
     the whole group's, of which ``warmup`` is this process's part; they are empty if the leader does not send them
-    (then ``assignor`` is None). ``draining``: the leader knows that this member is about to leave. ``version``: the
-    version to join with from now on, at once if it differs from the last one (``group.versions``).
+    (then ``assignor`` is None). ``draining``: the leader knows that this member is about to leave; ``others_drain``:
+    that a process of another id is. ``version``: the version to join with from now on, at once if it differs from the
+    last one (``group.versions``).
     ``source_partitions``: the number that the leader decided for, None if unknown. ``follow_up``: a rebalance
     certainly comes next, so the member need not wait for a heartbeat.
     """
@@ -129,6 +130,7 @@ class Adopted:
     warnings: tuple[str, ...] = ()
     queue: WarmupQueue | None = None
     draining: bool = False
+    others_drain: bool = False
     hosts: Hosts = field(default_factory=dict)
     standby_hosts: Hosts = field(default_factory=dict)
     warmups: Mapping[UUID, tuple[TaskId, ...]] = field(default_factory=dict)

@@ -36,15 +36,16 @@ def as_facts(record: Record) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": _json_value(record.key),
-        "value": _json_value(record.value),
+        "key": json_value(record.key),
+        "value": json_value(record.value),
     }
     if record.headers:
-        facts["headers"] = [[name, _json_value(value)] for name, value in record.headers]
+        facts["headers"] = [[name, json_value(value)] for name, value in record.headers]
     return facts
 
 
-def _json_value(data: bytes | None) -> str | dict[str, str] | None:
+def json_value(data: bytes | None) -> str | dict[str, str] | None:
+    """Return UTF-8 as a string, other bytes as ``{"hex": ...}``."""
     if data is None:
         return None
     try:

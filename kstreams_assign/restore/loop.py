@@ -144,12 +144,23 @@ class _Job:
 
 
 class Restorer:
-    """Owns the tasks being restored or tailed. Every method is called by one and the same thread."""
+    """Owns the tasks being restored or tailed. Every method is called by one and the same thread.
 
-    def __init__(self, reader: ChangelogReader, *, now_ms: Callable[[], int], pacing: Pacing | None = None) -> None:
+    ``name_of`` returns what the log calls a task.
+    """
+
+    def __init__(
+        self,
+        reader: ChangelogReader,
+        *,
+        now_ms: Callable[[], int],
+        pacing: Pacing | None = None,
+        name_of: Callable[[TaskId], str] = "task {}".format,
+    ) -> None:
         self._reader = reader
         self._now_ms = now_ms
         self._pacing = pacing or Pacing()
+        self._name_of = name_of
         self._jobs: dict[TaskId, _Job] = {}
         self._job_of: dict[TopicPartition, _Job] = {}
         self._reading: set[TopicPartition] = set()
@@ -182,6 +193,12 @@ class Restorer:
         """To look into, between two steps; None if the task is not here, or its state is being replaced."""
         job = self._jobs.get(task)
         return None if job is None or job.progress is None else job.stores
+
+    def positions_of(self, task: TaskId) -> Mapping[TopicPartition, int]:
+        """The next offset of each changelog of a task that ``stores_of`` returns stores of."""
+        job = self._jobs.get(task)
+        progress = None if job is None else job.progress
+        return {} if progress is None else {name: at.position for name, at in progress.partitions.items()}
 
     def promote(self, task: TaskId) -> bool:
         """A standby becomes active: read on to the end as of now. False if the task is not here (any more)."""
@@ -263,8 +280,8 @@ class Restorer:
         if job.leaderless == LEADERLESS_REPORTED:
             names = ", ".join(map(str, sorted(leaderless)))
             _log.warning(
-                "task %s waits for its changelog %s: its leader does not answer; the restore tries again",
-                job.task,
+                "%s waits for its changelog %s: its leader does not answer; the restore tries again",
+                self._name_of(job.task),
                 names,
             )
 
@@ -306,7 +323,9 @@ class Restorer:
 
     def _start_over(self, job: _Job, reason: str) -> None:
         _log.warning(
-            "task %s starts over: its state is wiped and restored from the changelog's start: %s", job.task, reason
+            "%s starts over: its state is wiped and restored from the changelog's start: %s",
+            self._name_of(job.task),
+            reason,
         )
         self._stop_reading(job.store_of)
         job.stores.wipe()
@@ -433,5 +452,12 @@ def _beginning(
     known = ids.get(name.topic)
     replaced = known is not None and bounds.topic_id is not None and known != bounds.topic_id
     stored = held.get(name)
-    data = not stored and job.progress is None and next(job.stores.range(job.store_of[name]), None) is not None
+    data = not stored and job.progress is None and _has_unexplained_data(job, job.store_of[name], held)
     return beginning(stored, bounds.first, bounds.end, replaced=replaced, data=data)
+
+
+def _has_unexplained_data(job: _Job, store: str, held: Mapping[TopicPartition, int]) -> bool:
+    """Whether a store has entries, and no offset of a changelog that they may be from."""
+    if any(held.get(name) for name, its_store in job.store_of.items() if its_store == store):
+        return False
+    return next(job.stores.range(store), None) is not None

@@ -16,12 +16,14 @@ from kstreams_assign.sidecar.client import (
     RECEIVE_BYTES,
     Columns,
     InputRecord,
+    Polled,
     Range,
     read_answer,
+    read_polled,
     rejection,
     tcp_address,
 )
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
 
 class AsyncSidecarClient:
@@ -85,6 +87,23 @@ class AsyncSidecarClient:
         answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
 
+    async def poll_with_timers(
+        self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000
+    ) -> Polled:
+        fields = {"max_records": max_records, "max_timers": max_timers, "timeout_ms": timeout_ms}
+        return read_polled(await self._call("poll", **fields))
+
+    async def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
+        fields = {"keys": list(timers), "at_ms": list(timers.values()), "name": name}
+        return int(await self._call("set_timers", task=task, **fields))
+
+    async def cancel_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> int:
+        return int(await self._call("cancel_timers", task=task, keys=keys, name=name))
+
+    async def get_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> Sequence[int | None]:
+        times: Sequence[int | None] = await self._call("get_timers", task=task, keys=keys, name=name)
+        return times
+
     async def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         values: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
         return values
@@ -144,13 +163,26 @@ class AsyncSidecarClient:
     async def reject(self, record: InputRecord, error: BaseException | str, *, undo: bool = False) -> str:
         return str((await self._call("reject", **rejection(record, error, undo=undo)))["response"])
 
-    async def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
-        generation: int | None = await self._call("commit", offsets=offsets)
+    async def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
+        generation: int | None = await self._call("commit", offsets=offsets, timers=timers)
         return generation
 
     async def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
         location: Mapping[str, Any] = await self._call("locate", store=store, key=key)
         return location
+
+    async def query(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        timeout_ms: int = 5_000,
+    ) -> Mapping[str, Any]:
+        fields = {"max_lag": max_lag, "partition": partition, "timeout_ms": timeout_ms}
+        result: Mapping[str, Any] = await self._call("query", store=store, key=key, **fields)
+        return result
 
     async def lag(self) -> Mapping[str, int]:
         lags: Mapping[str, int] = await self._call("lag")

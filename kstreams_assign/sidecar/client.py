@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 from kstreams_assign.tasks.dead_letters import Failure, failure_of
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 
 RECEIVE_BYTES = 1 << 18
 TCP = "tcp://"
@@ -44,6 +44,29 @@ class Columns(NamedTuple):
     key: Sequence[bytes | None]
     value: Sequence[bytes | None]
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None
+
+
+class InputTimer(NamedTuple):
+    """A keyed timer that is due, as ``poll_with_timers`` brings it."""
+
+    task: str
+    key: bytes
+    at_ms: int
+    name: str
+
+
+class Polled(NamedTuple):
+    """What ``poll_with_timers`` brings; ``stream_times_ms`` is by task, without those that had no record yet."""
+
+    records: Sequence[InputRecord]
+    timers: Sequence[InputTimer]
+    stream_times_ms: Mapping[str, int]
+
+
+def read_polled(answer: Mapping[str, Any]) -> Polled:
+    """Return the answer to a poll for records and timers."""
+    records = [InputRecord(**record) for record in answer["records"]]
+    return Polled(records, [InputTimer(**timer) for timer in answer["timers"]], answer["stream_times_ms"])
 
 
 class Range(NamedTuple):
@@ -110,6 +133,23 @@ class SidecarClient:
         """The next records as arrays, by partition: much less work for many records."""
         answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
+
+    def poll_with_timers(self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000) -> Polled:
+        """The next records, and the keyed timers that are due. ``commit`` deletes the timers that were polled."""
+        return read_polled(self._call("poll", max_records=max_records, max_timers=max_timers, timeout_ms=timeout_ms))
+
+    def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
+        """Set the keys' timers of a name, each for a time in milliseconds since 1970, with the next commit."""
+        return int(self._call("set_timers", task=task, keys=list(timers), at_ms=list(timers.values()), name=name))
+
+    def cancel_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> int:
+        """Delete the keys' timers of a name with the next commit; return how many were set."""
+        return int(self._call("cancel_timers", task=task, keys=keys, name=name))
+
+    def get_timers(self, task: str, keys: Sequence[bytes], name: str | None = None) -> Sequence[int | None]:
+        """For when the keys' timers of a name are set, in the order of the keys."""
+        times: Sequence[int | None] = self._call("get_timers", task=task, keys=keys, name=name)
+        return times
 
     def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """The newest values, in the order of the keys."""
@@ -187,22 +227,41 @@ class SidecarClient:
         """
         return str(self._call("reject", **rejection(record, error, undo=undo))["response"])
 
-    def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
+    def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
         """Everything written and emitted, and the offsets of what was polled, or those given (``orders-3``: next).
 
+        ``timers``: whether the timers that were polled are done; by default they are where ``offsets`` is left out.
         The generation under which it was done. During a rebalance this waits for its end.
         """
-        generation: int | None = self.commit_later(offsets).result()
+        generation: int | None = self.commit_later(offsets, timers=timers).result()
         return generation
 
-    def commit_later(self, offsets: Mapping[str, int] | None = None) -> Pending:
+    def commit_later(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> Pending:
         """As ``commit``, without waiting: go on with the next records meanwhile, and ask for the result later."""
-        return self._send("commit", {"offsets": offsets})
+        return self._send("commit", {"offsets": offsets, "timers": timers})
 
     def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
         """``{active, standbys}``: endpoints of the processes that have the key."""
         location: Mapping[str, Any] = self._call("locate", store=store, key=key)
         return location
+
+    def query(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        timeout_ms: int = 5_000,
+    ) -> Mapping[str, Any]:
+        """The committed value of a key from the process that has it: ``{value, role, lag, endpoint, timestamp_ms}``.
+
+        With ``max_lag``, in offsets of the store's changelog, a replica may answer. ``SidecarRefused`` with
+        ``store_not_available`` says when to ask again.
+        """
+        fields = {"max_lag": max_lag, "partition": partition, "timeout_ms": timeout_ms}
+        result: Mapping[str, Any] = self._call("query", store=store, key=key, **fields)
+        return result
 
     def lag(self) -> Mapping[str, int]:
         """Changelog offsets that each task still has to read."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.errors import InvalidTaskId, SidecarRefused
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.sidecar.framing import LONG_TEXT_MAX, Message
 from kstreams_assign.wire import schema_text
+from kstreams_assign.wire.framing import LONG_TEXT_MAX, Message
 
 PROTOCOL: Mapping[str, Any] = json.loads(schema_text("sidecar"))
 GREETING_BYTES_MAX: int = PROTOCOL["greeting_bytes_max"]

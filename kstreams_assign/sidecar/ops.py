@@ -12,18 +12,22 @@ from operator import add
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
+from kstreams_assign.worker.timing import Timers
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
+TIMER_KEY_BYTES_MAX = 4_096  # a poll's timers have to fit into a frame
 
 Fields = Mapping[str, Any]
 
@@ -56,6 +60,9 @@ class Ops:
             "range": self._range,
             "approximate_count": self._approximate_count,
             "emit": self._emit,
+            "set_timers": self._set_timers,
+            "cancel_timers": self._cancel_timers,
+            "get_timers": self._get_timers,
         }
 
     def do(self, request: Request) -> Any:
@@ -66,7 +73,7 @@ class Ops:
         self._written_bytes = 0
 
     def _get(self, fields: Fields) -> list[Any]:
-        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
+        store = _readable(self._session_tasks.to_read(fields["task"]), fields["store"])
         get_many = _timestamped(store).get_many_with_timestamps if fields["timestamps"] else store.get_many
         answer: list[Any] = []
         size = 0
@@ -99,7 +106,7 @@ class Ops:
         return len(keys)
 
     def _range(self, fields: Fields) -> dict[str, Any]:
-        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
+        store = _readable(self._session_tasks.to_read(fields["task"]), fields["store"])
         entries: list[tuple[bytes, Any]] = []
         size = 0
         more = False
@@ -114,7 +121,7 @@ class Ops:
         return {"entries": entries, "more": more}
 
     def _approximate_count(self, fields: Fields) -> int:
-        return _store(self._session_tasks.to_read(fields["task"]), fields["store"]).approximate_count()
+        return _readable(self._session_tasks.to_read(fields["task"]), fields["store"]).approximate_count()
 
     def _emit(self, fields: Fields) -> int:
         session_task = self._session_tasks.to_write(fields["task"])
@@ -123,6 +130,29 @@ class Ops:
         self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
         session_task.running.workspace.emit_many(emitted)
         return len(emitted)
+
+    def _set_timers(self, fields: Fields) -> int:
+        keys, times, name = fields["keys"], fields["at_ms"], fields["name"] or ""
+        if len(times) != len(keys):
+            raise refused("bad_request", f"at_ms: {len(times)} of them for {len(keys)} keys")
+        if (longest := max(map(len, keys), default=0)) > TIMER_KEY_BYTES_MAX:
+            raise refused("too_large", f"a timer's key of {longest} bytes: must be at most {TIMER_KEY_BYTES_MAX}")
+        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        self._weigh([2 * (len(key) + len(name) * 4 + VALUE_BYTES) for key in keys])
+        for key, at_ms in zip(keys, times, strict=True):
+            timers.set(key, at_ms, name)
+        return len(keys)
+
+    def _cancel_timers(self, fields: Fields) -> int:
+        keys, name = fields["keys"], fields["name"] or ""
+        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        self._weigh([2 * (len(key) + len(name) * 4) for key in keys])
+        return sum([timers.cancel(key, name) for key in keys])
+
+    def _get_timers(self, fields: Fields) -> list[int | None]:
+        name = fields["name"] or ""
+        timers = _timers(self._session_tasks.to_read(fields["task"]), name)
+        return [timers.get(key, name) for key in fields["keys"]]
 
     def _check_sinks(self, session_task: SessionTask, emitted: Iterable[Emitted]) -> None:
         for topic, partition in {(record.topic, record.partition) for record in emitted}:
@@ -153,11 +183,30 @@ def _headers_size(record: Emitted) -> int:
     return sum(len(name) * 4 + len(value or b"") for name, value in record.headers) if record.headers else 0
 
 
+def _readable(session_task: SessionTask, name: str) -> KeyValueStore | ReadOnlyKeyValueStore:
+    """Return a store of the task, or a global table."""
+    return session_task.running.workspace.global_tables.get(name) or _store(session_task, name)
+
+
 def _store(session_task: SessionTask, name: str) -> KeyValueStore:
+    if name in session_task.running.workspace.global_tables:
+        raise refused("no_such_store", f"store {name!r}: is a global table, which is read-only; write to its topic")
     try:
         return session_task.running.task.store(name)
     except ConfigError as cause:
         raise refused("no_such_store", str(cause)) from cause
+
+
+def _timers(session_task: SessionTask, name: str) -> Timers:
+    if len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+        raise refused("bad_request", f"name = {name[:60]!r}: must be at most {NAME_BYTES_MAX} bytes in UTF-8")
+    try:
+        return session_task.running.task.timers
+    except ConfigError as cause:
+        text = (
+            f'subtopology {session_task.running.task.id.subtopology} has no timers; write timers = "wall" in its table'
+        )
+        raise refused("no_such_store", text) from cause
 
 
 def _ends(fields: Fields) -> tuple[bytes | None, bytes | None]:
@@ -186,8 +235,10 @@ def _answer_size(value: Any) -> int:
     return len(value or b"") + VALUE_BYTES
 
 
-def _timestamped(store: KeyValueStore) -> TimestampedKeyValueStore:
-    if not isinstance(store, TimestampedKeyValueStore):
+def _timestamped(
+    store: KeyValueStore | ReadOnlyKeyValueStore,
+) -> TimestampedKeyValueStore | ReadOnlyTimestampedKeyValueStore:
+    if not isinstance(store, TimestampedKeyValueStore | ReadOnlyTimestampedKeyValueStore):
         raise refused(
             "bad_request", "timestamps: the store keeps none; its type would have to be timestamped_key_value"
         )

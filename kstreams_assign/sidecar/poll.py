@@ -7,8 +7,9 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.worker.labour import Running
 
 POLLED_BYTES_MAX = 8 << 20
@@ -19,6 +20,17 @@ RECORD_BYTES = 64
 
 
 _KEY, _VALUE, _HEADERS = itemgetter(4), itemgetter(5), itemgetter(6)
+
+
+TIMERS_MAX = 1_000
+"""Timers of one answer: with the longest keys they take half of the bytes above."""
+
+
+class DueTimer(NamedTuple):
+    """A timer of a task, for the session."""
+
+    task: TaskId
+    timer: Timer
 
 
 class Batch(NamedTuple):
@@ -56,6 +68,11 @@ def _size(record: Record) -> int:
     if record.headers:
         size += sum(len(name) * 4 + len(value or b"") + 16 for name, value in record.headers)
     return size
+
+
+def as_timers(timers: Iterable[DueTimer]) -> list[dict[str, Any]]:
+    """One map a timer."""
+    return [{"task": str(task), **timer._asdict()} for task, timer in timers]
 
 
 def as_records(batches: Iterable[Batch]) -> dict[str, Any]:

@@ -14,33 +14,26 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import SidecarRefused, StateError, TaskNotLocal
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.sidecar.framing import Message
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
-from kstreams_assign.sidecar.poll import Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
+from kstreams_assign.sidecar.query_requests import Port, QueryRequests
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import Failure
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
-from kstreams_assign.worker.locating import locate
-
-
-class Port(Protocol):
-    """The way back to a session. Both methods only queue the message; after the session's end they drop it."""
-
-    def answer(self, number: int, message: Message) -> None: ...
-
-    def push(self, message: Message) -> None: ...
+from kstreams_assign.worker.locating import locate, partition_of
 
 
 class _Order:
@@ -69,6 +62,7 @@ class RequestHandler(Labour):
         self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
+        self.queries = QueryRequests()
         self._shape = shape
         self._limits = limits
         self._session_tasks = SessionTasks(bad_records.sets_aside)
@@ -112,6 +106,9 @@ class RequestHandler(Labour):
         self._loop.order(lambda: self._open(port))
 
     def submit(self, port: Port, request: Request) -> None:
+        if request.op == "query":  # it waits for other processes, or for the loop itself
+            self.queries.submit(port, request)
+            return
         self._loop.order(lambda: self._take(_Order(port, request)))
 
     def leave(self, port: Port) -> None:
@@ -200,6 +197,7 @@ class RequestHandler(Labour):
 
     def stops(self) -> None:
         self._stopped = True
+        self.queries.stop()
         if self._port is not None:
             self._report_end()
         waiting = [*self._committing, *([self._sealed] if self._sealed else []), *self._orders, *self._polls]
@@ -252,11 +250,12 @@ class RequestHandler(Labour):
         for sub in self._shape.subtopologies:
             if fields["store"] in [store.name for store in sub.stores]:
                 partitions = max((self._limits.partition_counts.get(source, 1) for source in sub.sources), default=1)
-                return locate(sub, partitions, fields["key"], *self._hosts)
+                return locate(sub, partition_of(fields["key"], partitions), *self._hosts)
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
-        self._session_tasks.seal(order.request.fields["offsets"])
+        offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]
+        self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
@@ -327,18 +326,36 @@ class RequestHandler(Labour):
     def _serve_polls(self) -> None:
         while self._polls:
             order = self._polls[0]
-            if self._backlog:
-                batches = self._fill(int(order.request.fields["max_records"]))
-                order.answer((as_columns if order.request.fields["columns"] else as_records)(batches))
+            timers = self._take_timers(int(order.request.fields["max_timers"]))
+            if self._backlog or timers:
+                self._answer_poll(order, self._fill(int(order.request.fields["max_records"])), timers)
             elif self._uncommitted >= self._limits.records_max:
                 text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
                 order.refuse(refused("uncommitted_limit", text))
             elif monotonic_ms() >= order.deadline_ms:
-                order.answer((as_columns if order.request.fields["columns"] else as_records)([]))
+                self._answer_poll(order, [], [])
             else:
                 return
             self._polls.popleft()
             self._session_tasks.poll_answered()
+
+    def _answer_poll(self, order: _Order, batches: Sequence[Batch], timers: Sequence[DueTimer]) -> None:
+        answer = (as_columns if order.request.fields["columns"] else as_records)(batches)
+        if order.request.fields["max_timers"]:
+            answer |= {"timers": as_timers(timers), "stream_times_ms": self._session_tasks.stream_times_ms()}
+        order.answer(answer)
+
+    def _take_timers(self, timers_max: int) -> list[DueTimer]:
+        """Timers that are due, of all tasks; they count as polled records do."""
+        due: list[DueTimer] = []
+        left = min(timers_max, TIMERS_MAX, self._limits.records_max - self._uncommitted)
+        for task in self._session_tasks.running() if left > 0 else ():
+            try:
+                due += [DueTimer(task, timer) for timer in self._session_tasks.take_timers(task, left - len(due))]
+            except StateError as error:
+                self._loop.broken(task, error)
+        self._uncommitted += len(due)
+        return due
 
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""

@@ -16,9 +16,8 @@ from typing import Any, Protocol, cast
 
 from kstreams_assign.errors import SidecarError
 from kstreams_assign.sidecar.address import Address, TcpAddress, listen, remove
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
 from kstreams_assign.sidecar.messages import Request, refused
-from kstreams_assign.sidecar.request_handler import Port
+from kstreams_assign.sidecar.query_requests import Port
 from kstreams_assign.sidecar.session import (
     Action,
     Do,
@@ -30,6 +29,7 @@ from kstreams_assign.sidecar.session import (
     State,
     error_reply,
 )
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Message, frame
 
 HELLO_TIMEOUT_S = 5.0
 WAITING_MAX = 16

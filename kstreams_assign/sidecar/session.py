@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any
 
 from kstreams_assign.errors import MalformedFrame, SidecarRefused
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, Frames, Message
 from kstreams_assign.sidecar.messages import (
     GREETING_BYTES_MAX,
     Request,
@@ -22,6 +21,7 @@ from kstreams_assign.sidecar.messages import (
     refused,
     request_id,
 )
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, Frames, Message
 
 OUTSTANDING_MAX = 32
 """Requests of one session that wait for their answers; what is sent beyond them is not read."""

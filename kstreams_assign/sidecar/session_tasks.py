@@ -13,7 +13,9 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.timing import at_time
 
 
 @dataclass(slots=True)
@@ -21,14 +23,15 @@ class SessionTask:
     """One running task. ``polled``: next offsets of what the session has polled since it last sealed.
 
     ``rejected``: by partition and offset, the dead letters of rejected records; each leaves with the commit of its
-    offset. ``stale``: the task left and returned while the session was open. Until the next poll, what the session
-    writes may depend on records from before.
+    offset. ``timers``: those that it has polled and that are not done. ``stale``: the task left and returned while the
+    session was open. Until the next poll, what the session writes may depend on records from before.
     """
 
     running: Running
     stale: bool
     polled: dict[TopicPartition, int] = field(default_factory=dict)
     wrote: bool = False
+    timers: list[Timer] = field(default_factory=list)
     rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
 
     def reject(self, record: Record, set_aside: Callable[[], Sequence[Row]]) -> None:
@@ -37,8 +40,14 @@ class SessionTask:
         if at not in self.rejected:
             self.rejected[at] = set_aside()
 
-    def seal(self, chosen: Mapping[TopicPartition, int]) -> None:
-        """Put what was written, these offsets, and the dead letters of records before them into the next commit."""
+    def seal(self, chosen: Mapping[TopicPartition, int], *, timers: bool) -> None:
+        """Put what was written, these offsets, and the dead letters of records before them into the next commit.
+
+        With ``timers`` those that were polled are deleted there.
+        """
+        if timers and self.timers:
+            self.running.timing.timer_queue.done(self.timers)
+            self.timers, self.wrote = [], True
         for partition, offset in sorted(self.rejected):
             if offset < chosen.get(partition, -1):
                 self.running.workspace.emit_rows(self.rejected.pop((partition, offset)))
@@ -76,7 +85,9 @@ class SessionTasks:
     @property
     def uncommitted(self) -> bool:
         """Return whether the session polled records or wrote something that it has not sealed."""
-        return any(session_task.polled or session_task.wrote for session_task in self._tasks.values())
+        return any(
+            session_task.polled or session_task.timers or session_task.wrote for session_task in self._tasks.values()
+        )
 
     def to_read(self, task: TaskId) -> SessionTask:
         """Raises ``SidecarRefused`` for a task that does not run here."""
@@ -127,6 +138,20 @@ class SessionTasks:
         running.saw(partition, records)
         running.workspace.at_work.record = records[-1]
 
+    def take_timers(self, task: TaskId, timers_max: int) -> list[Timer]:
+        """Take timers of a task that are due, for the session; none of a paused task. Raises ``StateError``."""
+        session_task = self._tasks[task]
+        timers = [] if session_task.running.paused else session_task.running.timing.take(timers_max)
+        if timers:
+            session_task.timers += timers
+            session_task.running.workspace.at_work.record = at_time(timers[-1].at_ms)
+        return timers
+
+    def stream_times_ms(self) -> dict[str, int]:
+        """Return the stream time of each task that has had a record."""
+        times = {str(task): session_task.running.timing.stream_ms() for task, session_task in self._tasks.items()}
+        return {task: time_ms for task, time_ms in times.items() if time_ms is not None}
+
     def next_offsets(self, running: Running) -> dict[TopicPartition, int]:
         """Return where the records begin that the session has not polled."""
         session_task = self._tasks.get(running.task.id)
@@ -137,9 +162,10 @@ class SessionTasks:
         for session_task in self._tasks.values():
             session_task.stale = False
 
-    def seal(self, offsets: Mapping[TopicPartition, int] | None) -> None:
+    def seal(self, offsets: Mapping[TopicPartition, int] | None, *, timers: bool) -> None:
         """Put everything written and these offsets (None: of all that was polled) into the next commit.
 
+        With ``timers`` those that were polled are done.
         Raises ``SidecarRefused`` and seals nothing where an offset cannot be committed.
         """
         for partition, offset in (offsets or {}).items():
@@ -150,7 +176,7 @@ class SessionTasks:
                 if offsets is None
                 else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
             )
-            session_task.seal(chosen)
+            session_task.seal(chosen, timers=timers)
 
     def _check(self, partition: TopicPartition, offset: int) -> None:
         task = self._task_of.get(partition)
@@ -173,5 +199,8 @@ class SessionTasks:
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
             session_task.rejected = {}
+            if session_task.running.timing.declared is not None:
+                session_task.timers = []
+                session_task.running.timing.timer_queue.forget()
         self._seen = set(self._tasks)
         return positions

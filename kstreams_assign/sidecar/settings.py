@@ -17,7 +17,8 @@ from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TTL_CLOCKS, TTL_MS_MAX, Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
-from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
@@ -34,6 +35,9 @@ class Key(NamedTuple):
 
 TOPOLOGY_KEYS: Mapping[str, Key] = {
     "subtopology": Key("tables", "One table `[[topology.subtopology]]` for each subtopology; its number is its place."),
+    "global_table": Key(
+        "tables", "One table `[[topology.global_table]]` for each topic that every process holds whole."
+    ),
     "description": Key("a file", "Java's `Topology.describe()` as text: gives each subtopology Java's number."),
 }
 KEYS: Mapping[str, Key] = {
@@ -51,6 +55,16 @@ KEYS: Mapping[str, Key] = {
         "fail, skip, dead_letter",
         "What becomes of a record that the application rejects: it may reject none, the record is skipped, or it goes "
         "to `errors_dead_letter_queue_topic_name`. Default: fail.",
+    ),
+    "timers": Key(
+        "stream, wall",
+        "Clock of the keyed timers, if the application sets any: the newest timestamp of the task's records, or the "
+        "machine's time. Default: no timers.",
+    ),
+    "timers_store": Key(
+        "a non-empty string",
+        "Name of the store that keeps the timers; its changelog is `<application_id>-<timers_store>-changelog`. "
+        "Default: timers.",
     ),
 }
 STORE_KEYS: Mapping[str, Key] = {
@@ -75,6 +89,11 @@ STORE_KEYS: Mapping[str, Key] = {
         "a table of topic settings", "Settings with which the changelog topic is created, by Kafka's names."
     ),
 }
+GLOBAL_TABLE_KEYS: Mapping[str, Key] = {
+    "name": Key("a non-empty string", "Name of the table, for `get` and `range` with any task; required."),
+    "topic": Key("a topic", "Topic whose newest value of each key is the table; required."),
+    "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
+}
 REPARTITION_KEYS: Mapping[str, Key] = {
     "name": Key(
         "a non-empty string", "Short name: `words` is the topic `<application_id>-words-repartition`; required."
@@ -92,6 +111,7 @@ class SidecarSettings:
     config: Config
     flows: tuple[Flow, ...]
     address: Address
+    global_tables: tuple[GlobalTable, ...] = ()
 
     @classmethod
     def from_toml(cls, path: str | Path, overrides: Iterable[str] = ()) -> SidecarSettings:
@@ -106,8 +126,10 @@ class SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
         flows = bind_flows(read_topology(settings.get("topology")), config.application_id)
-        refuse_wrong_topology(topology_shape(flows), config.application_id)
-        return cls(config, flows, _address(config))
+        shape = topology_shape(flows)
+        refuse_wrong_topology(shape, config.application_id)
+        tables = checked_global_tables(read_global_tables(settings["topology"]), shape)
+        return cls(config, flows, _address(config), tables)
 
 
 def read_toml(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
@@ -154,6 +176,25 @@ def read_topology(topology: object) -> tuple[Flow, ...]:
     return order_flows(flows, described_order(flows, described))
 
 
+def read_global_tables(topology: Mapping[str, Any]) -> list[GlobalTable]:
+    """The ``[[topology.global_table]]`` tables, in their order. Raises ``ConfigError``."""
+    tables = topology.get("global_table", [])
+    if not isinstance(tables, list):
+        raise ConfigError("topology.global_table: write a [[topology.global_table]] table for each global table")
+    return [_global_table(f"topology.global_table[{number}]", table) for number, table in enumerate(tables)]
+
+
+def _global_table(key: str, table: object) -> GlobalTable:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} = {table!r}: must be a table of {', '.join(GLOBAL_TABLE_KEYS)}")
+    _refuse_unknown(key, table, GLOBAL_TABLE_KEYS)
+    for needed in ("name", "topic"):
+        if needed not in table:
+            raise ConfigError(f"{key}.{needed}: is missing; it is {GLOBAL_TABLE_KEYS[needed].allowed}")
+    timestamped = timestamped_kind(f"{key}.type", table.get("type", "key_value"))
+    return GlobalTable(table["name"], table["topic"], timestamped)
+
+
 def _flow(key: str, table: object) -> Flow:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} = {table!r}: must be a table of {', '.join(KEYS)}")
@@ -178,7 +219,17 @@ def _flow(key: str, table: object) -> Flow:
         [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
         pattern,
         on_error,
+        _timers(key, table),
     )
+
+
+def _timers(key: str, table: Mapping[str, Any]) -> KeyedTimers | None:
+    clock = table.get("timers")
+    if clock is None:
+        if "timers_store" in table:
+            raise ConfigError(f'{key}.timers_store = {table["timers_store"]!r}: needs timers = "stream" or "wall"')
+        return None
+    return KeyedTimers.of(f"{key}.timers", clock, f"{key}.timers_store", table.get("timers_store", "timers"))
 
 
 def _list(key: str, table: Mapping[str, Any], name: str, keys: Iterable[str]) -> list[object]:

@@ -45,13 +45,14 @@ class Sidecar:
         handler = RequestHandler(topology_shape(settings.flows), limits, bad_records)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
-            self._runtime = Runtime(config, settings.flows, handler, on_event)
+            self._runtime = Runtime(config, settings.flows, handler, on_event, settings.global_tables)
         except KStreamsAssignError:
             self._server.stop()
             raise
         self._log = self._runtime.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
         handler.when_ready, handler.drain = self._serve, self._runtime.drain
+        handler.queries.query = self._runtime.query
 
     @property
     def address(self) -> str:

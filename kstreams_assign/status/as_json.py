@@ -48,6 +48,16 @@ def as_json(status: Status) -> dict[str, Any]:
         "records_out_total": status.records_out_total,
         "commits_total": status.commits_total,
         "transactions_aborted_total": status.transactions_aborted_total,
+        "global_tables": [
+            {
+                "name": table.name,
+                "topic": table.topic,
+                "ready": table.ready,
+                "lag": table.lag,
+                "stopped": table.stopped or None,
+            }
+            for table in status.global_tables
+        ],
         "input_lags": {str(partition): lag for partition, lag in sorted(status.input_lags.items())},
     }
 

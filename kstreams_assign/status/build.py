@@ -74,13 +74,18 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         lease_left_ms=round(member.lease_left_s * 1000),
         since_turn_ms=max(0, views.monotonic_ms - views.turned_ms),
         max_poll_interval_ms=config.max_poll_interval_ms,
-        warnings=(*warnings, *(stopped_text(task) for task in tasks if task.stopped)),
+        warnings=(
+            *warnings,
+            *(stopped_text(task) for task in tasks if task.stopped),
+            *(f"global table {table.name}: {table.stopped}" for table in views.global_tables if table.stopped),
+        ),
         records_total=views.records_total,
         records_out_total=views.records_out_total,
         commits_total=views.commits_total,
         transactions_aborted_total=views.transactions_aborted_total,
         input_lags=views.input_lags,
         meters=views.meters,
+        global_tables=tuple(views.global_tables),
     )
 
 

@@ -212,6 +212,14 @@ ROWS = (
         "Offsets of an input partition that its task here has not processed yet.",
         ("topic", "partition"),
     ),
+    MetricRow(f"{OURS}_global_table_ready", Kind.GAUGE, "", "1 if a global table can be read, else 0.", ("table",)),
+    MetricRow(
+        f"{OURS}_global_table_lag",
+        Kind.GAUGE,
+        "offsets",
+        "Offsets of a global table's topic that this process has not read yet.",
+        ("table",),
+    ),
 )
 
 METRICS = {row.name: row for row in ROWS}

@@ -58,7 +58,7 @@ class _Reading(Collector):
         self._status = status
 
     def collect(self) -> Iterable[Metric]:
-        for part in (_thread, _restores, _member, _commits, _tasks):
+        for part in (_thread, _restores, _member, _commits, _tasks, _global_tables):
             yield from part(self._status)
 
     def describe(self) -> Iterable[Metric]:
@@ -185,6 +185,13 @@ def _tasks(status: Status) -> Iterator[Metric]:
     yield _family(f"{OURS}_task_state_bytes", _by_task_id(status.meters.state_bytes))
     lags = sorted(status.input_lags.items())
     yield _family(f"{OURS}_input_lag", (((at.topic, at.partition), lag) for at, lag in lags))
+
+
+def _global_tables(status: Status) -> Iterator[Metric]:
+    tables = status.global_tables
+    yield _family(f"{OURS}_global_table_ready", (((table.name,), table.ready) for table in tables))
+    lags = (((table.name,), table.lag) for table in tables if table.lag is not None)
+    yield _family(f"{OURS}_global_table_lag", lags)
 
 
 def _remaining_s(progress: ReplicaProgress) -> float | None:

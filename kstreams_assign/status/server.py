@@ -19,11 +19,11 @@ from http import HTTPStatus
 from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
-from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, NamedTuple, Protocol, cast
 
 from kstreams_assign.adapters.listening import describe_listen_error
+from kstreams_assign.config import loops_back
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.events import Event, HttpFailedEvent, HttpListeningEvent
 from kstreams_assign.model import HostInfo
@@ -95,7 +95,7 @@ class StatusServer:
         except OSError as cause:
             reason = describe_listen_error(cause)
             raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {reason}") from cause
-        self._public = not _loops_back(address.host)
+        self._public = not loops_back(address.host)
         self._thread = threading.Thread(
             target=lambda: self._server.serve_forever(TURN_S), name="kstreams-http", daemon=True
         )
@@ -141,7 +141,7 @@ class _Server(ThreadingTCPServer):
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__((host, address.port), _Handler)
         self.address = HostInfo(address.host, self.server_address[1])
-        self.names = LOOPBACK_NAMES | {address.host.lower()} if _loops_back(address.host) else None
+        self.names = LOOPBACK_NAMES | {address.host.lower()} if loops_back(address.host) else None
 
     def close(self) -> None:
         """Let go of the address, and nothing else (``state.forking``)."""
@@ -262,12 +262,3 @@ def _name(host: str) -> str:
     """A ``Host`` header without its port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
-
-
-def _loops_back(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False

@@ -15,7 +15,7 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 from kstreams_assign.observe.transactions import HeldUp
-from kstreams_assign.status.views import Meters
+from kstreams_assign.status.views import GlobalTableView, Meters
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
@@ -123,6 +123,7 @@ class Status:
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Offsets of each input partition that are still to be processed here, a second old at most."""
     meters: Meters = field(default_factory=Meters)
+    global_tables: tuple[GlobalTableView, ...] = ()
 
     @property
     def leader(self) -> UUID | None:
@@ -156,12 +157,14 @@ def live(status: Status) -> Verdict:
 
 def ready(status: Status) -> Verdict:
     """Whether this member is in the group and its state is restored."""
-    return Verdict((*_dead(status), *_unsettled(status), *_restoring(status)))
+    return Verdict((*_dead(status), *_unsettled(status), *_incomplete(status), *_restoring(status)))
 
 
 def scalable(status: Status) -> Verdict:
     """Whether a process may be added or removed without disturbing a rebalance or warm-up under way."""
-    return Verdict((*_dead(status), *_unsettled(status), *_restoring(status), *_under_way(status)))
+    return Verdict(
+        (*_dead(status), *_unsettled(status), *_incomplete(status), *_restoring(status), *_under_way(status))
+    )
 
 
 VERDICTS = {"live": live, "ready": ready, "scalable": scalable}
@@ -190,6 +193,14 @@ def _unsettled(status: Status) -> Iterable[str]:
         yield _NOT_STABLE[State.CLOSED if status.closing else status.state]
     elif status.lease_left_ms <= 0:
         yield "no heartbeat was answered for a session timeout: its tasks may belong to other members by now"
+
+
+def _incomplete(status: Status) -> Iterable[str]:
+    for table in status.global_tables:
+        if not table.ready:
+            left = "" if table.lag is None else f", {table.lag:,} offsets left"
+            why = f": {table.stopped}" if table.stopped else ""
+            yield f"global table {table.name} cannot be read yet{left}{why}"
 
 
 def _restoring(status: Status) -> Iterable[str]:

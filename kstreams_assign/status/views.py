@@ -102,6 +102,23 @@ class Meters:
     state_bytes: Mapping[TaskId, int] = field(default_factory=dict)
 
 
+# --- global tables ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTableView:
+    """How a global table stands. ``lag``: offsets to the end of its topic, None if unknown.
+
+    ``ready``: it may be read. ``stopped``: why it is not kept up to date, else empty.
+    """
+
+    name: str
+    topic: str
+    ready: bool
+    lag: int | None
+    stopped: str = ""
+
+
 # --- all of them ------------------------------------------------------------------
 
 
@@ -129,3 +146,4 @@ class Views:
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: Mapping[TaskId, int] = field(default_factory=dict)
     meters: Meters = field(default_factory=Meters)
+    global_tables: Sequence[GlobalTableView] = ()

@@ -11,6 +11,7 @@ a key replaced. A commit that begins ends the savepoint.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice, repeat
@@ -47,16 +48,21 @@ The garbage collector does not track a plain tuple of bytes and numbers, but it 
 """
 
 
+_NONE_LAST: Mapping[str, AbstractSet[bytes]] = {}
+
+
 class Taken(NamedTuple):
     """What a commit takes: by store the values (None deletes) and their times, and the emitted records.
 
-    ``ahead``: so many of these, the first, have been sent before the commit.
+    ``ahead``: so many of these, the first, have been sent before the commit. ``last``: by store, keys whose changelog
+    records follow everything else.
     """
 
     writes: Mapping[str, Mapping[bytes, bytes | None]]
     times: Mapping[str, Mapping[bytes, int]]
     emitted: Sequence[Row]
     ahead: int = 0
+    last: Mapping[str, AbstractSet[bytes]] = _NONE_LAST
 
 
 ABSENT = _Absent()
@@ -68,7 +74,8 @@ class StoreWrites:
 
     ``times``: the timestamp of each write's changelog record, in milliseconds. ``leaving``: the writes of a commit on
     its way. ``size_bytes``: all that was written since that commit began, overwritten values included. ``replaced``: by
-    key, what a savepoint restores; None without a savepoint.
+    key, what a savepoint restores; None without a savepoint. ``last``: keys whose changelog records follow everything
+    else of their commit.
     """
 
     writes: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -77,6 +84,7 @@ class StoreWrites:
     size_bytes: int = 0
     replaced: dict[bytes, _Replaced] | None = None
     size_at_savepoint: int = 0
+    last: set[bytes] = field(default_factory=set)
 
     def put(self, key: bytes, value: bytes | None, time_ms: int) -> None:
         if self.replaced is not None and key not in self.replaced:
@@ -84,6 +92,11 @@ class StoreWrites:
         self.writes[key] = value
         self.times[key] = time_ms
         self.size_bytes += len(key) if value is None else len(key) + len(value)
+
+    def delete_last(self, key: bytes, time_ms: int) -> None:
+        """Delete a key; at least once its tombstone is sent when all else of the commit has arrived."""
+        self.put(key, None, time_ms)
+        self.last.add(key)
 
     def put_many(self, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
         """Put many entries; ``times_ms`` has the same keys."""
@@ -145,7 +158,7 @@ class StoreWrites:
 
     def drop(self) -> None:
         """Drop what no commit took."""
-        self.writes, self.times, self.size_bytes, self.replaced = {}, {}, 0, None
+        self.writes, self.times, self.size_bytes, self.replaced, self.last = {}, {}, 0, None, set()
 
 
 @dataclass(slots=True)
@@ -203,6 +216,7 @@ class WriteBuffer:
             {name: writes.times for name, writes in written.items()},
             self.emitted,
             self.ahead,
+            {name: writes.last for name, writes in written.items() if writes.last},
         )
         for writes in self.stores.values():
             writes.leaving = writes.writes

@@ -9,16 +9,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from operator import add
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 _TIME = struct.Struct(">q")
 _TIME_BYTES = "8s"
+V = TypeVar("V")
 
 
-class ValueAndTime(NamedTuple):
-    """Hold a value and its time in milliseconds since 1970 (Kafka: ``ValueAndTimestamp``)."""
+class ValueAndTime(NamedTuple, Generic[V]):
+    """Hold a value and its time in milliseconds since 1970 (Kafka: ``ValueAndTimestamp``).
 
-    value: bytes
+    The value is bytes, or of the type of a typed store.
+    """
+
+    value: V
     timestamp_ms: int
 
 
@@ -32,7 +36,7 @@ def value_of(stored: bytes) -> bytes:
     return stored[_TIME.size :]
 
 
-def value_and_time(stored: bytes) -> ValueAndTime:
+def value_and_time(stored: bytes) -> ValueAndTime[bytes]:
     """Return the value and its time."""
     return ValueAndTime(stored[_TIME.size :], *_TIME.unpack_from(stored))
 

@@ -24,10 +24,12 @@ class Position(NamedTuple):
 class PartitionTime:
     """The newest timestamp of one input partition's records up to an offset that is to be committed."""
 
-    __slots__ = ("_processor", "_seen", "time_ms")
+    __slots__ = ("_processor", "_seen", "newest_ms", "time_ms")
 
     def __init__(self, metadata: str = "") -> None:
         self.time_ms, self._processor = read_offset_metadata(metadata)
+        self.newest_ms = self.time_ms
+        """The newest time up to what was processed, committed or not."""
         self._seen: list[tuple[int, int]] = []
 
     @property
@@ -44,6 +46,8 @@ class PartitionTime:
         while self._seen and self._seen[-1][0] >= next_offset:
             self._seen.pop()
         self._seen.append((next_offset, time_ms))
+        if self.newest_ms is None or time_ms > self.newest_ms:
+            self.newest_ms = time_ms
 
     def until(self, offset: int) -> int | None:
         """Return what ``time_ms`` would be after a commit of this next offset."""
@@ -56,6 +60,14 @@ class PartitionTime:
         self.time_ms = self.until(offset)
         self._seen = [seen for seen in self._seen if seen[0] > offset]
         return write_offset_metadata(OffsetMetadata(self.time_ms, self._processor))
+
+
+def stream_time_ms(times: Iterable[PartitionTime]) -> int | None:
+    """Return the stream time of a task, from all its input partitions; None before its first record.
+
+    After a restart it begins with what was committed (Kafka: ``PartitionGroup.streamTime``, ``setPartitionTime``).
+    """
+    return max((time.newest_ms for time in times if time.newest_ms is not None and time.newest_ms >= 0), default=None)
 
 
 class StreamTime:

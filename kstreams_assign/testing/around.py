@@ -18,6 +18,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.testing.broker import MemoryBroker
+from kstreams_assign.worker.due_calls import TimedFunctions
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.on_error import OnError
 from kstreams_assign.worker.processing import Processor
@@ -59,10 +60,11 @@ class DrivenFunctions(Functions):
         config: Config,
         on_error: Sequence[OnError],
         now_ms: Callable[[], int],
+        timed: Sequence[TimedFunctions],
         *,
         commits: bool,
     ) -> None:
-        super().__init__(functions, config, on_error, now_ms)
+        super().__init__(functions, config, on_error, now_ms, timed)
         self.commits = commits
 
     def wants_commit(self) -> bool:

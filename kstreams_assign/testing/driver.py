@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import fields
 from inspect import signature
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.client_settings import unknown_key
@@ -20,6 +20,8 @@ from kstreams_assign.errors import ConfigError, WorkerNotRunning
 from kstreams_assign.events import EventListener
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId
+from kstreams_assign.serdes.named import serde_of
+from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.expiry import store_names, with_expiry
@@ -27,6 +29,7 @@ from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
+from kstreams_assign.tasks.timers import Timer, pending
 from kstreams_assign.testing.around import (
     DirectCalls,
     DirectRestore,
@@ -39,20 +42,33 @@ from kstreams_assign.testing.around import (
 from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.testing.clients import MemoryInputs, MemoryProducer, MemoryTransactions
 from kstreams_assign.testing.given import check_key_or_value, checked_headers, whole_number
+from kstreams_assign.testing.tables import MemoryTables
 from kstreams_assign.testing.topics import Topics
+from kstreams_assign.testing.typed import InputTopic, OutputTopic
 from kstreams_assign.topology.flows import bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.pauses import target_of
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
-from kstreams_assign.worker.stream_worker import refuse_other_topologies
+from kstreams_assign.worker.stream_worker import refuse_other_topologies, timed_functions
 from kstreams_assign.worker.task import Subtopology
+from kstreams_assign.worker.timing import TimerEntries
+from kstreams_assign.worker.typed import TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
+K = TypeVar("K")
+V = TypeVar("V")
 _NEVER_MS = 1 << 60
 _NEEDED: Mapping[str, Any] = {"application_id": "test", "bootstrap_servers": "localhost:9092"}
 
@@ -69,6 +85,8 @@ class TopologyTestDriver:
             assert driver.store("counts").get(b"to") == b"1"
 
     - ``topology``: the list of ``Subtopology`` that ``Worker`` gets.
+    - ``global_tables``: the list of ``GlobalTable`` that ``Worker`` gets; what is written to their topics is in them at
+      once.
     - ``partitions``: topic -> its number of partitions, 1 for a topic that is left out. Repartition topics have as many
       as their declaration or their sources say.
     - ``auto_commit``: whether ``pipe`` commits. With False only ``commit`` does, or a full buffer
@@ -86,6 +104,7 @@ class TopologyTestDriver:
         self,
         topology: Sequence[Subtopology],
         *,
+        global_tables: Sequence[GlobalTable] = (),
         partitions: Mapping[str, int] | None = None,
         auto_commit: bool = True,
         now_ms: int | None = None,
@@ -99,7 +118,10 @@ class TopologyTestDriver:
         refuse_wrong_topology(self._shape, config.application_id)
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
-        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker)
+        tables = checked_global_tables(global_tables, self._shape)
+        global_topics = [table.topic for table in tables]
+        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker, global_topics)
+        self._tables = MemoryTables(tables, self._broker)
         self._stores: dict[TaskId, TaskStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
@@ -111,6 +133,7 @@ class TopologyTestDriver:
             config,
             [sub.on_error for sub in topology],
             clocks.monotonic_ms,
+            [timed_functions(sub) for sub in topology],
             commits=auto_commit,
         )
         self._inputs = MemoryInputs(self._broker)
@@ -130,6 +153,7 @@ class TopologyTestDriver:
             log,
             clocks,
         )
+        self._loop.global_tables = self._tables.views
         restore = DirectRestore(self._broker, self._stores)
         restore.loop = self._loop
         lease_s = config.session_timeout_ms / 1000
@@ -153,7 +177,7 @@ class TopologyTestDriver:
         headers: Iterable[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> None:
-        """Write a record to a source topic, and process until nothing is left to do.
+        """Write a record to a source topic or the topic of a global table, and process until nothing is left to do.
 
         Without ``partition`` the key decides, as in Java (murmur2); records without a key take the partitions in turn.
         ``timestamp_ms`` (since 1970) is the wall clock's if it is left out. Raises ``ConfigError`` for a topic that no
@@ -194,30 +218,94 @@ class TopologyTestDriver:
         """
         return self._broker.read_written(self._topics.written(topic))
 
+    def input_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> InputTopic[K, V]:
+        """Return a source topic that takes Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that no subtopology reads, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return InputTopic(self.pipe, topic, *serdes, self._topics.source(topic), self._at_work)
+
+    def output_topic(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> OutputTopic[K, V]:
+        """Return a topic whose records are read as Python values; ``key`` and ``value`` are as in ``Task.store``.
+
+        Raises ``ConfigError`` for a topic that the topology does not write to, and for other types.
+        """
+        serdes = serde_of("key", key), serde_of("value", value)
+        return OutputTopic(self.read, topic, *serdes, self._topics.written(topic))
+
     def written_topics(self) -> list[str]:
         """Return the topics that the topology has written to so far (Java: ``producedTopicNames``)."""
         return self._broker.written_topics()
 
     # --- stores --------------------------------------------------------------------------
 
-    def store(self, name: str, partition: int = 0) -> KeyValueStore:
+    @overload
+    def store(self, name: str, partition: int = 0) -> KeyValueStore: ...
+    @overload
+    def store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedKeyValueStore[K, V]: ...
+    def store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> KeyValueStore | TypedKeyValueStore[K, V]:
         """Return the committed state of a store, to read it and to put entries into it.
 
-        What you put is there for the next record, without a record in the changelog. Raises ``ConfigError`` for a store
-        that the topology does not declare, and for a partition that it does not have.
+        What you put is there for the next record, without a record in the changelog. ``key`` and ``value`` are as in
+        ``Task.store``. Raises ``ConfigError`` for a store that the topology does not declare, and for a partition that
+        it does not have.
         """
+        if key is not None or value is not None:
+            return self._typed(name, partition, key, value)
         task = self._topics.task_of(name, partition)
         view = self._views.get((task, name))
         if view is None:
             view = self._views[task, name] = self._open(task, name)
         return view
 
-    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore:
+    @overload
+    def timestamped_store(self, name: str, partition: int = 0) -> TimestampedKeyValueStore: ...
+    @overload
+    def timestamped_store(
+        self, name: str, partition: int = 0, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedTimestampedKeyValueStore[K, V]: ...
+    def timestamped_store(
+        self,
+        name: str,
+        partition: int = 0,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+    ) -> TimestampedKeyValueStore | TypedTimestampedKeyValueStore[K, V]:
         """Return what ``store`` returns, for a store with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name, partition)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
-        return view
+        if key is None and value is None:
+            return view
+        typed = self._typed(name, partition, key, value)
+        assert isinstance(typed, TypedTimestampedKeyValueStore), "as its view is"
+        return typed
+
+    def _typed(
+        self, name: str, partition: int, key: type[K] | Serde[K] | None, value: type[V] | Serde[V] | None
+    ) -> TypedKeyValueStore[K, V]:
+        serdes = serde_of("key", key), serde_of("value", value)
+        where = f"store {name!r} of partition {partition}"
+        return typed_view(self.store(name, partition), *serdes, self._topics.changelog(name), where, self._at_work)
+
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a global table. Raises ``ConfigError`` for a name that is not declared."""
+        return global_table(self._tables.views, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._tables.views, name)
 
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
@@ -231,11 +319,21 @@ class TopologyTestDriver:
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
 
+    def timers(self, store: str = "timers", partition: int = 0) -> list[Timer]:
+        """Return the committed keyed timers that are set, in the order of their times.
+
+        ``store`` is the ``timers_store`` of the subtopology. Raises ``ConfigError`` as ``store`` does.
+        """
+        task = self._topics.task_of(store, partition)
+        entries = TimerEntries(store, self._stores[task], WriteBuffer(), self._at_work, task)
+        return list(pending(entries))
+
     # --- time and commits ----------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Move the wall clock and the loop's clock on; stream time moves with the timestamps of records.
+        """Move the wall clock and the loop's clock on, and make the calls that are due by then.
 
+        A punctuator is called once, however many intervals pass. Stream time moves with the timestamps of records.
         Raises ``ConfigError`` for a time that goes back, and as ``pipe`` does.
         """
         self._refuse_after_end()
@@ -339,6 +437,7 @@ class TopologyTestDriver:
             if (
                 self._inputs.any_waits
                 or self._loop.has_orders
+                or self._functions.wait_ms() == 0
                 or (self._auto_commit and self._loop.commits.more_expired)
             ):
                 continue
@@ -358,6 +457,7 @@ class TopologyTestDriver:
             raise
         finally:
             self._turning = False
+        self._tables.catch_up()
 
     def _apply_prepared(self) -> None:
         """Write what the test put into stores."""
@@ -390,6 +490,7 @@ class TopologyTestDriver:
             self._topics.refuse_missing(topic, partition)
         number = self._broker.place(topic, key, partition)
         self._broker.append((topic, key, value, headers, number, time_ms), by_topology=False)
+        self._tables.catch_up()
 
     def _refuse_after_end(self) -> None:
         if self._ended is not None:

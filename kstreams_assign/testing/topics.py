@@ -28,8 +28,10 @@ class Topics:
         config: Config,
         partitions: Mapping[str, int],
         broker: MemoryBroker,
+        global_topics: Iterable[str] = (),
     ) -> None:
         self._shape = shape
+        self._global_topics = frozenset(global_topics)
         self._application_id = application_id = config.application_id
         self._broker = broker
         self._sinks = {topic for flow in flows for topic in flow.sinks.values()}
@@ -39,7 +41,7 @@ class Topics:
             topic.removeprefix(f"{application_id}-").removesuffix("-repartition"): topic
             for topic in shape.repartition_topics
         }
-        external = ({*shape.source_topics} | self._sinks) - shape.repartition_topics.keys()
+        external = {*shape.source_topics, *self._sinks, *self._global_topics} - shape.repartition_topics.keys()
         for topic, count in partitions.items():
             self._check_partitions(topic, count, external)
         for topic in sorted(external | partitions.keys()):
@@ -48,12 +50,12 @@ class Topics:
     def source(self, topic: str) -> str:
         """Return the full name of a topic that is read. Raises ``ConfigError`` for another."""
         full = self._full_names.get(topic, topic)
-        if full in self._shape.source_topics or self._is_matched(full):
+        if full in self._shape.source_topics or full in self._global_topics or self._is_matched(full):
             return full
         patterns = [f"those that match {sub.pattern}" for sub in self._shape.subtopologies if sub.pattern is not None]
         raise ConfigError(
             f"topic = {topic!r}: no subtopology reads it; must be one of "
-            f"{_listed([*self._shape.source_topics, *patterns])}"
+            f"{_listed([*self._shape.source_topics, *sorted(self._global_topics), *patterns])}"
         )
 
     def written(self, topic: str) -> str:
@@ -99,6 +101,11 @@ class Topics:
             partition, sum(each.subtopology == task.subtopology for each in self.tasks()), f"store {store!r}"
         )
         return task
+
+    def changelog(self, store: str) -> str:
+        """Return the topic from which a store of the topology is restored."""
+        stores = {each.name: each for sub in self._shape.subtopologies for each in sub.stores}
+        return stores[store].changelog(self._application_id)
 
     def _check_partitions(self, topic: str, count: int, external: Iterable[str]) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:

@@ -9,12 +9,32 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape, repartition_topic
 
 OnErrorChoice = Literal["fail", "skip", "dead_letter"]
+TimersClock = Literal["stream", "wall"]
+
+
+class KeyedTimers(NamedTuple):
+    """The keyed timers of a subtopology: the clock that they are due on, and the store that keeps them."""
+
+    clock: TimersClock
+    store: str
+
+    @classmethod
+    def of(cls, clock_key: str, clock: object, store_key: str, store: object) -> KeyedTimers:
+        """Check what was declared under these keys. Raises ``ConfigError``."""
+        if clock not in get_args(TimersClock):
+            raise ConfigError(f"{clock_key} = {clock!r}: must be {CLOCKS}")
+        if not isinstance(store, str) or not store:
+            raise ConfigError(f"{store_key} = {store!r}: must be a non-empty string, the name of a store")
+        return cls(clock, store)  # type: ignore[arg-type]
+
+
+CLOCKS = " or ".join(map(repr, get_args(TimersClock)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +60,8 @@ class Repartition:
 class Flow:
     """A subtopology without its code. ``sinks``: the program's name of a topic -> the topic.
 
-    ``on_error``: what becomes of a record that cannot be processed; a function gets the record and the error. As
+    ``on_error``: what becomes of a record that cannot be processed; a function gets the record and the error.
+    ``timers``: its keyed timers, if it has any; their store is among those of the shape. As
     declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
     adds them.
     """
@@ -49,6 +70,7 @@ class Flow:
     sinks: Mapping[str, str] = field(default_factory=dict)
     repartition: tuple[Repartition, ...] = ()
     on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail"
+    timers: KeyedTimers | None = None
 
     @classmethod
     def of(
@@ -60,9 +82,12 @@ class Flow:
         copartitioned: Iterable[Sequence[str]] = (),
         pattern: str | None = None,
         on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail",
+        timers: KeyedTimers | None = None,
     ) -> Flow:
         """Declare a subtopology; stores and repartition topics may be given by name. Raises ``ConfigError``."""
         named = tuple(store if isinstance(store, Store) else Store(store) for store in stores)
+        if timers is not None:
+            named = (*named, _timers_store(timers.store, named))
         internal = tuple(
             source if isinstance(source, Repartition) else Repartition(source) for source in repartition_sources
         )
@@ -82,13 +107,19 @@ class Flow:
         if pattern is not None:
             _refuse_pattern(pattern)
         shape = SubtopologyShape(tuple(sources), named, copartition=groups, pattern=pattern)
-        return cls(shape, {sink: sink for sink in sinks}, internal, on_error)
+        return cls(shape, {sink: sink for sink in sinks}, internal, on_error, timers)
 
     @property
     def names(self) -> frozenset[str]:
         """The topics and the pattern that it reads, as the program names them."""
         patterns = [] if self.shape.pattern is None else [self.shape.pattern]
         return frozenset({*self.shape.sources, *(topic.name for topic in self.repartition), *patterns})
+
+
+def _timers_store(name: str, others: Iterable[Store]) -> Store:
+    if name in {store.name for store in others}:
+        raise ConfigError(f"timers_store = {name!r}: is also among the stores; the timers need a store of their own")
+    return Store(name)
 
 
 def _refuse_pattern(pattern: str) -> None:
@@ -138,7 +169,7 @@ def _bind_flow(flow: Flow, full: Mapping[str, str], by_topic: Mapping[str, Repar
         sinks=tuple(sinks.values()),
         copartition=tuple(tuple(full.get(name, name) for name in group) for group in flow.shape.copartition),
     )
-    return Flow(shape, sinks, on_error=flow.on_error)
+    return Flow(shape, sinks, on_error=flow.on_error, timers=flow.timers)
 
 
 def topology_shape(flows: Sequence[Flow]) -> TopologyShape:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
-from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused
+from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused, SerializationError
 from kstreams_assign.events import Event, EventListener, RecordSetAsideEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import Row
@@ -23,6 +23,8 @@ from kstreams_assign.worker.on_error import CHOICES, OnError, Response
 
 CAUSES_MAX = 1_000
 """Causes that are remembered, so that each is logged once; further causes are counted only."""
+
+_OF_A_RECORD = (RecordRefused, SerializationError)
 
 SETTING = "errors_dead_letter_queue_topic_name"
 
@@ -58,9 +60,9 @@ class BadRecords:
     def survives(self, task: TaskId, error: BaseException) -> bool:
         """Return whether an error of the user's function may be the fault of a record that can be set aside.
 
-        Errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
+        Other errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
         """
-        if isinstance(error, KStreamsAssignError | MemoryError) and not isinstance(error, RecordRefused):
+        if isinstance(error, KStreamsAssignError | MemoryError) and not isinstance(error, _OF_A_RECORD):
             return False
         return self.sets_aside(task)
 
@@ -81,19 +83,23 @@ class BadRecords:
         return Response(answer)
 
     def set_aside(
-        self, task: TaskId, record: Record, failure: Failure, response: Response, cause: object
+        self, task: TaskId, record: Record, failure: Failure, response: Response, cause: object, call: str = ""
     ) -> Sequence[Row]:
-        """Count a record that is set aside, and report its cause once; return its dead letter, if it gets one."""
+        """Count a record that is set aside, and report its cause once; return its dead letter, if it gets one.
+
+        ``call`` names a call that no record caused; ``record`` then stands for it.
+        """
         self._dropped.add(task, 1)
         if (task.subtopology, cause) not in self._causes and len(self._causes) < CAUSES_MAX:
             self._causes.add((task.subtopology, cause))
             self.emit(
                 RecordSetAsideEvent(
                     task=str(task),
-                    partition=f"{record.topic}-{record.partition}",
+                    partition="" if call else f"{record.topic}-{record.partition}",
                     offset=record.offset,
                     response=response.value,
                     reason=failure.exception.replace("\n", " "),
+                    call=call,
                 )
             )
         if response is not Response.DEAD_LETTER:

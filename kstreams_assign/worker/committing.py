@@ -156,6 +156,8 @@ class Committer:
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
         self._acknowledged: Mapping[TopicPartition, int] = {}
+        self._last_wait = False
+        """Changelog records that follow everything else have not been sent."""
         self._answer: Future[None] | None = None
         self._preparation: Future[None] | None = None
         self._sent_ahead: set[TaskWorkspace] = set()
@@ -173,6 +175,8 @@ class Committer:
         They have taken what they sent ahead.
         """
         self._shares = shares
+        self._acknowledged = {}
+        self._last_wait = self._transactions is None and any(share.work.taken.last for share in shares)
         self._membership.begin()
         self._sent_ahead.clear()
         self._producer.begin_commit()
@@ -390,8 +394,25 @@ class Committer:
         for share in self._shares:
             for store in share.work.taken.writes:
                 if store in share.changelogs:
-                    yield _changelog_rows(share, store), True
+                    yield _changelog_rows(share, store, self._first_writes(share, store)), True
             yield islice(share.work.taken.emitted, share.work.taken.ahead, None), False
+
+    def _first_writes(self, share: Share, store: str) -> Mapping[bytes, bytes | None]:
+        """All writes of a store in a transaction; at least once without those that follow everything else."""
+        writes, last = share.work.taken.writes[store], share.work.taken.last.get(store)
+        if last is None or self._transactions is not None:
+            return writes
+        return {key: value for key, value in writes.items() if key not in last}
+
+    def _produce_last(self) -> None:
+        """Send the changelog records that must not arrive unless everything else has."""
+        self._last_wait = False
+        for share in self._shares:
+            for store, keys in share.work.taken.last.items():
+                if store in share.changelogs:
+                    writes = share.work.taken.writes[store]
+                    rows = _changelog_rows(share, store, {key: writes[key] for key in writes if key in keys})
+                    self._producer.produce_all(rows, track=True)
 
     def _flush(self, wait: bool) -> _Result | None:
         left_s = self._commits.lease_left_s()
@@ -399,12 +420,15 @@ class Committer:
             return _OUT_OF_LEASE
         try:
             acknowledged = self._producer.flush(min(WAIT_S, left_s)) if wait else self._producer.acknowledged()
+            if acknowledged is None:
+                return None
+            self._acknowledged = {**self._acknowledged, **acknowledged}
+            if not self._last_wait:
+                return _OK
+            self._produce_last()
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
-        if acknowledged is None:
-            return None
-        self._acknowledged = acknowledged
-        return _OK
+        return self._flush(wait)
 
     def _undelivered(self, cause: Exception) -> _Result:
         """What may pass. Raises ``RecordRefused`` for what never will, naming the task.
@@ -481,10 +505,10 @@ def _reason(cause: BaseException) -> str:
     return str(cause) or f"no answer in {WAIT_S:.0f} s"
 
 
-def _changelog_rows(share: Share, store: str) -> Iterator[Row]:
+def _changelog_rows(share: Share, store: str, entries: Mapping[bytes, bytes | None]) -> Iterator[Row]:
     """The time of a write is its record's, so a timestamped store's changelog holds the bare value."""
     topic, partition = share.changelogs[store]
-    entries, times = share.work.taken.writes[store], share.work.taken.times[store]
+    times = share.work.taken.times[store]
     values: Iterable[bytes | None] = entries.values()
     if store in share.timestamped:
         values = (None if stored is None else value_of(stored) for stored in values)

@@ -15,6 +15,7 @@ from kstreams_assign.events import LookupFailedEvent, WarningsEvent
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.changelog_settings import changelog_settings, declared_settings, differences
 from kstreams_assign.topology.flows import Flow
+from kstreams_assign.topology.global_tables import POLICY, GlobalTable, policy_warnings
 from kstreams_assign.topology.kinds import refuse_foreign_stores
 from kstreams_assign.worker.events import EventLog
 
@@ -87,3 +88,20 @@ def refuse_settings_of_new_changelogs(config: Config, admin: ClusterAdmin, shape
         return
     for topic, reason in refused.items():
         raise ConfigError(f"topology: the brokers refuse changelog_config = {declared[topic]} for {topic}: {reason}")
+
+
+def refuse_missing_global_topics(admin: ClusterAdmin, tables: Sequence[GlobalTable], log: EventLog) -> None:
+    """Raise ``ConfigError`` for topics of global tables that do not exist; warn of those that delete records."""
+    topics = [table.topic for table in tables]
+    counts = admin.partition_counts(topics, FIRST_ANSWER_S)
+    if missing := [f"{table.topic} (of {table.name})" for table in tables if table.topic not in counts]:
+        raise ConfigError(
+            f"global tables: topics that do not exist: {', '.join(missing)}; create them first, with {POLICY}=compact"
+        )
+    try:
+        policies = admin.settings_of(topics, POLICY, SETTINGS_S)
+    except BrokerError as cause:
+        log.emit(LookupFailedEvent(what="settings of global tables' topics", reason=str(cause)))
+        return
+    if warnings := policy_warnings(tables, policies):
+        log.emit(WarningsEvent(warnings=warnings))

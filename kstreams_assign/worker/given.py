@@ -38,13 +38,13 @@ class Place:
         names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in sorted(allowed, key=str))
         given = "None" if value is None else f"{type(value).__name__} {repr(value)[:_SHOWN_CHARACTERS]}"
         raise TypeError(
-            f"task {self.task}, {self.name}, {_position(self.at_work.record)}: {what} is {given}: must be {names}"
+            f"task {self.task}, {self.name}, {position(self.at_work.record)}: {what} is {given}: must be {names}"
         )
 
     def refuse_value(self, what: str, value: object, allowed: str) -> NoReturn:
         """Raise ``ConfigError`` for a value of the right type that is out of range."""
         raise ConfigError(
-            f"task {self.task}, {self.name}, {_position(self.at_work.record)}: {what} = {value!r}: must be {allowed}"
+            f"task {self.task}, {self.name}, {position(self.at_work.record)}: {what} = {value!r}: must be {allowed}"
         )
 
     def number(self, what: str, value: int, allowed: str) -> int:
@@ -70,5 +70,6 @@ class Place:
         return name, value
 
 
-def _position(record: Record) -> str:
+def position(record: Record) -> str:
+    """Return topic, partition and offset of a record as text."""
     return f"{record.topic}-{record.partition} at offset {record.offset}" if record.topic else "before its first record"

@@ -34,10 +34,12 @@ from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
+from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
 from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
+from kstreams_assign.worker.timing import Timing
 
 REPORT_INTERVAL_MS = 10_000
 
@@ -78,6 +80,11 @@ class Running:
         return self.workspace.task
 
     @property
+    def timing(self) -> Timing:
+        """Return the clocks, punctuators and timers of the task."""
+        return self.workspace.timing
+
+    @property
     def expiry(self) -> TaskExpiry | None:
         """Return the expiry of a task whose entries expire."""
         return self.workspace.expiry
@@ -113,15 +120,15 @@ class Running:
     def take(self) -> Work:
         """A commit begins: what is sealed, expired entries, and the offsets put off before.
 
-        Without new offsets the last ones are committed again: the group refuses them, and so the commit, to a process
-        that has lost the task.
+        Work that brings no offsets, as that of timers and expiry, commits a position again: then the group refuses it
+        from a member that is no longer in the generation.
         """
         self.written_bytes = 0
         taken = self.workspace.take() if self.sealed else NOTHING
         if self.expiry is not None:
             taken = self.expiry.add_to(taken)
         self.sealed = False
-        offsets = self.offsets.take() or dict(self.offsets.positions)
+        offsets = self.offsets.take() or dict(sorted(self.offsets.positions.items())[:1])
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)
@@ -172,6 +179,10 @@ class Loop(Protocol):
         """The store of a running task could not be read outside ``work``, which just lets that error through."""
         ...
 
+    def call(self, running: Running, work: Callable[[], None]) -> None:
+        """Have the user's code run for a task, outside ``work`` and on the loop's thread."""
+        ...
+
 
 class Labour:
     """What the loop asks of the code that works, and reports to it. Reports may be ignored, as they are here."""
@@ -195,6 +206,13 @@ class Labour:
         None is done where they have to be worked on in smaller pieces: ``portion`` says how many come first.
         """
         raise NotImplementedError
+
+    def call_due(self) -> None:
+        """Make the calls that are due without a record, as far as they may be made now."""
+
+    def wait_ms(self) -> int | None:
+        """For how long at most the loop may wait until it asks ``call_due`` again; None: as long as it likes."""
+        return None
 
     def wants_commit(self) -> bool:
         """Whether something sealed should be committed before the interval is over."""
@@ -248,10 +266,12 @@ class Functions(Labour):
         config: Config,
         on_error: Sequence[OnError] | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
+        timed: Sequence[TimedFunctions] | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._functions = functions
         self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
+        self._due_calls = DueCalls(timed or [TimedFunctions()] * len(functions), self.bad_records, config, now_ms)
         self._poll_records_max = config.max_poll_records
         self._batches = [
             BatchSize(config.max_poll_records, config.batch_bytes_max, config.max_poll_interval_ms) for _ in functions
@@ -262,12 +282,14 @@ class Functions(Labour):
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:  # noqa: ARG002  # the facts are for sessions
         self._loop = loop
-        self.bad_records.emit = loop.emit
+        self.bad_records.emit = self._due_calls.emit = loop.emit
 
     def appetite(self) -> int:
         return min(self._poll_records_max, self._left)
 
     def portion(self, running: Running, records: int) -> int:
+        if running.timing.active and running.timing.is_due():
+            return 0  # what is due by now comes before further records
         wanted = running.pieces.next_records(records)
         return min(wanted, self._batches[running.task.id.subtopology].records, self._left)
 
@@ -302,6 +324,24 @@ class Functions(Labour):
         batch = self._batches[subtopology]
         self._report(batch.learn(done), batch.records)
         return len(records)
+
+    def begins(self, running: Running) -> None:
+        init = self._due_calls.begins(running)
+        if init is not None:  # as an order, before the first records are read
+            self._loop.order(lambda: self._loop.call(running, init))
+
+    def ends(self, task: TaskId) -> None:
+        self._due_calls.ends(task)
+
+    def call_due(self) -> None:
+        for running in self._due_calls.due():
+            self._loop.call(running, lambda running=running: self._make_due_calls(running))  # type: ignore[misc]
+
+    def _make_due_calls(self, running: Running) -> None:
+        self._waiting += self._due_calls.make(running, self._left)
+
+    def wait_ms(self) -> int | None:
+        return self._due_calls.wait_ms() if self._left else None
 
     def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
         """Undo a batch in which the function raised, and split it; set a record aside that is alone."""

@@ -34,9 +34,8 @@ def partition_of(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def locate(flow: SubtopologyShape, partitions: int, key: bytes, active: Hosts, standby: Hosts) -> dict[str, Any]:
-    """Return ``{active, standbys}`` of a key's task as HOST:PORT; None and an empty list where no endpoint is known."""
-    number = partition_of(key, partitions)
+def locate(flow: SubtopologyShape, number: int, active: Hosts, standby: Hosts) -> dict[str, Any]:
+    """Return ``{active, standbys}`` of partition ``number``'s task as HOST:PORT; None and an empty list if unknown."""
     inputs = {TopicPartition(source, number) for source in flow.sources}
     owners = [_text(host) for host, has in active.items() if inputs.intersection(has)]
     standbys = sorted(_text(host) for host, has in standby.items() if inputs.intersection(has))

@@ -116,6 +116,14 @@ class LogLines:
                 yield f"The state of task {task} is deleted and restored from its changelogs ({reason})."
             case events.StoreFailedEvent(task=task, reason=reason):
                 yield f"Task {task} cannot write its store ({reason}) and goes on from its last commit."
+            case events.GlobalTableReadingEvent():
+                yield _table_reading(event)
+            case events.GlobalTableReadyEvent(table=table, topic=topic, offsets=offsets):
+                yield f"Global table {table} is complete: {_count(offsets, 'offset')} of topic {topic} read."
+            case events.GlobalTableStoppedEvent(table=table, reason=reason, retry_ms=retry_ms):
+                yield f"Global table {table} is not kept up to date ({reason}); it is tried again in {span(retry_ms)}."
+            case events.GlobalTableRebuiltEvent(table=table, reason=reason):
+                yield f"Global table {table} is built again from the start of its topic ({reason})."
             case events.StateWipedEvent(tasks=tasks):
                 yield f"The state of {_tasks(tasks)} was too old and is deleted."
             case events.StateDirMadeAnewEvent(path=path):
@@ -128,6 +136,8 @@ class LogLines:
                 yield f"The sidecar waits for its application at {socket}."
             case events.HttpListeningEvent(url=url):
                 yield f"Health, metrics and the status page are at {url}."
+            case events.QueryListeningEvent(address=address, endpoint=endpoint):
+                yield f"Queries are answered at {address}; other processes ask at {endpoint}."
             case events.SessionBeganEvent():
                 yield "The application has connected."
             case events.SessionEndedEvent(uncommitted=uncommitted):
@@ -243,6 +253,7 @@ SUBJECTS: Mapping[type[Event], str] = {
     events.EarlyProbingOffEvent: "Early probing is off: ",
     events.ProgressUnreadableEvent: "A progress record cannot be read: ",
     events.HttpFailedEvent: "A request to the status server failed: ",
+    events.QueryFailedEvent: "A query failed: ",
     events.DeliveryFailedEvent: "Records were not delivered, and their tasks go on from the last commit: ",
 }
 
@@ -267,6 +278,11 @@ def _session_ended(*, uncommitted: bool) -> str:
 
 
 def _function_failed(event: events.FunctionFailedEvent) -> str:
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) raised {event.reason}; nothing of it is committed, and this "
+            "worker ends."
+        )
     return (
         f"The function of task {event.task} raised {event.reason} at {event.partition} offset "
         f"{event.offset} (batch of {_count(event.records, 'record')}); nothing of the batch is committed, and "
@@ -276,6 +292,11 @@ def _function_failed(event: events.FunctionFailedEvent) -> str:
 
 def _record_set_aside(event: events.RecordSetAsideEvent) -> str:
     where = "is sent to the dead-letter topic" if event.response == "dead_letter" else "is skipped"
+    if event.call:
+        return (
+            f"A call of task {event.task} ({event.call}) {where}: it raised {event.reason}. Further calls of this "
+            "cause are only counted."
+        )
     return (
         f"The record at {event.partition} offset {event.offset} {where}: task {event.task} raised {event.reason}. "
         "Further records of this cause are only counted."
@@ -331,6 +352,14 @@ def _by_role(placed: Placement | events.AssignedEvent) -> dict[str, Sequence[str
 
 def _sum(placements: Iterable[Placement], role: str) -> int:
     return sum(len(_by_role(placed)[role]) for placed in placements)
+
+
+def _table_reading(event: events.GlobalTableReadingEvent) -> str:
+    left = "" if event.left_s is None else f", about {span(event.left_s * 1000)} left"
+    return (
+        f"Global table {event.table} is being read: {_count(event.remaining, 'offset')} of topic {event.topic} "
+        f"{'remains' if event.remaining == 1 else 'remain'}{left}. It can be read when it is complete."
+    )
 
 
 def _counts(count_by_role: Mapping[str, int]) -> str:

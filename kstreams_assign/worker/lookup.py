@@ -10,29 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.expiry import horizon
-from kstreams_assign.tasks.stamped import value_of
+from kstreams_assign.tasks.stamped import value_and_time
 from kstreams_assign.worker.locating import locate, partition_of
-
-Value = tuple[bytes | None]
-"""The value of a key, or None for a key without a value, in a tuple; None without a tuple means: the task is not
-here."""
-
 
 Topology = tuple[TopologyShape, Mapping[str, int]]
 """The subtopologies as they are now, and the partition counts of their sources."""
 
 
+class Reading(NamedTuple):
+    """What a store has of a key, and the next offset of each changelog that a replica reads; of a running task none."""
+
+    value: bytes | None
+    positions: Mapping[TopicPartition, int]
+
+
 class StoreReader(Protocol):
     """A thread that has tasks' stores."""
 
-    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Value | None]) -> None:
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
         """Ask for a value as it is in the store; the answer is None if this thread does not have the task's stores."""
         ...
 
@@ -66,29 +68,48 @@ class Lookup:
 
     def locate(self, store: str, key: bytes) -> Location:
         """Return where the key is. Raises ``ConfigError`` for a store that the topology does not declare."""
+        return self.locate_partition(store, key, None)
+
+    def locate_partition(self, store: str, key: bytes, partition: int | None) -> Location:
+        """As ``locate``, for keys that are not partitioned as Java's default partitioner does if one is given.
+
+        Raises ``ConfigError`` also for a partition that the store does not have.
+        """
         number, sub, partitions = self._place(store)
-        task = TaskId(number, partition_of(key, partitions))
-        endpoints = locate(sub, partitions, key, *self._hosts())
-        return Location(task, endpoints["active"], tuple(endpoints["standbys"]))
+        if partition is not None and partition >= partitions:
+            raise ConfigError(f"partition = {partition}: store {store!r} has partitions 0 to {partitions - 1}")
+        where = partition_of(key, partitions) if partition is None else partition
+        endpoints = locate(sub, where, *self._hosts())
+        return Location(TaskId(number, where), endpoints["active"], tuple(endpoints["standbys"]))
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
         """Return the committed value here. Raises ``KeyNotLocal``, which names the process that has it."""
         where = self.locate(store, key)
-        sub = self._topology()[0].subtopologies[where.task.subtopology]
-        (declared,) = (each for each in sub.stores if each.name == store)
         for reader in (self._running, self._replicas) if allow_standby else (self._running,):
-            answer: Future[Value | None] = Future()
-            reader.peek(where.task, store, key, answer)
             try:
-                value = answer.result(timeout_s)
+                reading = peek(reader, where.task, store, key, timeout_s)
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
-            if value is not None:
-                return None if value[0] is None else _shown(declared, value[0])
+            if reading is not None:
+                return self.shown(where.task, store, reading.value)[0]
         others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
             f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
         )
+
+    def shown(self, task: TaskId, store: str, stored: bytes | None) -> tuple[bytes | None, int | None]:
+        """Return a stored value and its time, in milliseconds, if the store keeps times.
+
+        A value that has expired by the wall clock is not shown. The owner leaves out what has expired by stream time,
+        which a replica does not know.
+        """
+        stores = self._topology()[0].subtopologies[task.subtopology].stores
+        (declared,) = (each for each in stores if each.name == store)
+        if stored is None or not declared.timestamped:
+            return stored, None
+        if declared.ttl_ms is None or declared.ttl_clock != "wall" or stored >= horizon(wall_ms(), declared.ttl_ms):
+            return value_and_time(stored)
+        return None, None
 
     def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
         shape, counts = self._topology()
@@ -99,11 +120,11 @@ class Lookup:
         raise ConfigError(f"store = {store!r}: no such store; the topology declares {', '.join(names) or 'none'}")
 
 
-def _shown(store: Store, stored: bytes) -> bytes | None:
-    """Return a value without its time; None for one that has expired by the wall clock.
-
-    The owner leaves out what has expired by stream time, which a standby does not know.
-    """
-    if store.ttl_ms is not None and store.ttl_clock == "wall" and stored < horizon(wall_ms(), store.ttl_ms):
-        return None
-    return value_of(stored) if store.timestamped else stored
+def peek(reader: StoreReader, task: TaskId, store: str, key: bytes, timeout_s: float) -> Reading | None:
+    """Return what the thread's store has of a key. Raises ``TimeoutError`` if the thread does not get to it in time."""
+    answer: Future[Reading | None] = Future()
+    reader.peek(task, store, key, answer)
+    try:
+        return answer.result(timeout_s)
+    finally:
+        answer.cancel()  # the thread then skips it

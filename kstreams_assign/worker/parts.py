@@ -15,6 +15,7 @@ from kstreams_assign.status.views import Meters, Views
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
@@ -36,6 +37,7 @@ class Parts:
     waiting: WaitingTasks
     sizes: StateSizes
     bad_records: BadRecords
+    tables: KeptTables
     log: EventLog
     closing: Callable[[], bool]
     failure: Callable[[], BaseException | None]
@@ -55,7 +57,7 @@ class Parts:
             commits_total=self.processor.commits.done_total,
             input_lags={partition: at.lag for partition, at in self.processor.inputs_done.items()},
             paused=self.processor.paused,
-            turned_ms=self.processor.turned_ms,
+            turned_ms=self.processor.turned_ms if self.tables.ready else monotonic_ms(),
             closing=self.closing(),
             failure=None if failure is None else f"{type(failure).__name__}: {failure}",
             now_ms=wall_ms(),
@@ -64,6 +66,7 @@ class Parts:
             waits=self.waiting.waiting(),
             transactions_aborted_total=self.processor.commits.aborted_total,
             meters=meters,
+            global_tables=self.tables.view(),
         )
         return status_of(self.config, self.shape, self.process, views)
 

@@ -47,9 +47,10 @@ from kstreams_assign.worker.commits import Commits
 from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.expiring import task_expiry
+from kstreams_assign.worker.global_views import NO_TABLES
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
-from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.pauses import Pauses, Target
 from kstreams_assign.worker.purging import Purging
@@ -62,6 +63,9 @@ BUSY_POLL_S = 0.002
 TURN_MS = 50
 """How long records may be worked on before everything else gets its turn."""
 LAGS_EVERY_MS = 1_000
+PEEKED_MS = 100
+"""For how long after a read from another thread the loop waits for input in short turns: the next is likely to come."""
+_NO_POSITIONS: Mapping[TopicPartition, int] = {}
 
 
 class Group(OffsetCommits, Protocol):
@@ -161,7 +165,9 @@ class Processor:
         self.records_consumed: Totals[TaskTopic] = Totals()
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
+        self._peeked_ms = -PEEKED_MS
         self.turned_ms = clocks.monotonic_ms()
+        self.global_tables = NO_TABLES
         self.restoring: Restoring
 
     def connect(
@@ -188,21 +194,27 @@ class Processor:
         """Have something done by the loop's thread, between two turns or at once where it waits."""
         self._inbox.put(work)
 
-    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
-        """What a running task's store holds of a key; None if the task does not run here."""
-        self._inbox.put(lambda: found.set_result(self._peek(task, store, key)))
+    def runs(self, task: TaskId) -> bool:
+        """Return whether the task runs here now. From any thread."""
+        return task in self._running
 
-    def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
-        stores = self._stores.get(task)
-        if task not in self._running or stores is None:
-            return None
-        try:
-            value = stores.get(store, key)
-            expiry = self._running[task].expiry
-            return (None if expiry is not None and expiry.hides(store, value) else value,)
-        except StateError as error:
-            self.broken(task, error)
-            return None
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        """What a running task's store holds of a key; None if the task does not run here."""
+        self._inbox.put(lambda: self._peek(task, store, key, answer))
+
+    def _peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        self._peeked_ms = self.turned_ms
+        stores, reading = self._stores.get(task), None
+        if task in self._running and stores is not None:
+            try:
+                value, expiry = stores.get(store, key), self._running[task].expiry
+                hidden = expiry is not None and expiry.hides(store, value)
+                reading = Reading(None if hidden else value, _NO_POSITIONS)
+            except StateError as error:
+                self.broken(task, error)
+        answer.set_result(reading)
 
     def pause(self, target: Target, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
         """Pause or resume; the answer comes with the commit. On the loop's thread it is carried out at once."""
@@ -265,6 +277,7 @@ class Processor:
 
     def _keep_house(self) -> None:
         self.turned_ms = self._clocks.monotonic_ms()
+        self._labour.call_due()
         self._turn_commits()
         self._purging.turn()
         self._labour.turn()
@@ -306,8 +319,11 @@ class Processor:
 
     @property
     def _patience_s(self) -> float:
-        """How long to wait for news; shorter while a commit is on its way."""
-        return BUSY_POLL_S if self._engine.commit_is_near else POLL_S
+        """How long to wait for news; shorter in a commit or while stores are read, and not past the time of a call."""
+        wait_ms = self._labour.wait_ms()
+        busy = self._engine.commit_is_near or self.turned_ms - self._peeked_ms < PEEKED_MS
+        longest_s = BUSY_POLL_S if busy else POLL_S
+        return longest_s if wait_ms is None else min(longest_s, wait_ms / 1000)
 
     def _process(self) -> None:
         if self._idle or self._ended:
@@ -364,6 +380,19 @@ class Processor:
 
     def emit(self, event: events.Event) -> None:
         self._log.emit(event)
+
+    def call(self, running: Running, work: Callable[[], None]) -> None:
+        """Run the user's code for a task that no record causes to run."""
+        task = running.task.id
+        if self._running.get(task) is not running or self._ended or self._ended_by_error:
+            return
+        try:
+            with self._commits.calling():
+                work()
+        except StateError as error:
+            self.broken(task, error)
+            return
+        self._send_ahead(running)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread.
@@ -493,7 +522,19 @@ class Processor:
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
         expiry = task_expiry(flow.shape, stores, times, self._clocks.wall_ms)
-        workspace = TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times, expiry)
+        workspace = TaskWorkspace(
+            task,
+            flow.shape,
+            flow.sinks,
+            stores,
+            at_work,
+            times,
+            self._config.application_id,
+            flow.timers,
+            self._clocks.wall_ms,
+            expiry,
+            self.global_tables,
+        )
         running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
         if self._shape.changelogs(self._config.application_id, task):

@@ -55,7 +55,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.meters import Totals
 
 STEP_S = 0.01
@@ -153,9 +153,9 @@ class RestoreThread:
         """Restore warm-ups in this order and no more of them at a time, from now on; None: all at once."""
         self._orders.put(lambda: self._restorer.queue(queue.order if queue else (), queue.at_once if queue else 0))
 
-    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
-        """What a copy here holds of a key; None if there is none. It may be behind."""
-        self._orders.put(lambda: self._peek(task, store, key, found))
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        """What a replica here holds of a key, and how far it is; None if there is none. It may be behind."""
+        self._orders.put(lambda: self._peek(task, store, key, answer))
 
     def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
         """Report the task before the order is carried out: the next JoinGroup may leave first."""
@@ -252,14 +252,17 @@ class RestoreThread:
             self._stores[task] = stores
         self._handle(Close(task, number, brought=stores is not None))
 
-    def _peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
-        stores = self._restorer.stores_of(task)
-        try:
-            found.set_result(None if stores is None else (stores.get(store, key),))
-        except StateError as error:
-            found.set_result(None)
-            self._take_from_restorer(task)
-            self._handle(StoresFailed(task, error))
+    def _peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        stores, reading = self._restorer.stores_of(task), None
+        if stores is not None:
+            try:
+                reading = Reading(stores.get(store, key), self._restorer.positions_of(task))
+            except StateError as error:
+                self._take_from_restorer(task)
+                self._handle(StoresFailed(task, error))
+        answer.set_result(reading)
 
     def _hear(self, event: loop.Event) -> None:
         match event:

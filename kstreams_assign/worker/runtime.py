@@ -2,7 +2,8 @@
 
 There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
 functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
-probe early. The first thread that fails ends the others; ``run`` raises its error.
+probe early. One more keeps global tables, if there are any; the main threads start once these are complete. The first
+thread that fails ends the others; ``run`` raises its error.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksMemory, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, KeyNotLocal
+from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import (
     ClosedEvent,
     EventListener,
@@ -52,6 +53,7 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
+from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import (
     add_repartition_counts,
     missing_sources,
@@ -59,6 +61,7 @@ from kstreams_assign.topology.internal import (
     resolve_patterns,
     subscription_pattern,
 )
+from kstreams_assign.worker.answering import QueryAnswers
 from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
@@ -68,13 +71,23 @@ from kstreams_assign.worker.first_look import (
     FIRST_ANSWER_S,
     TopicLimits,
     refuse_changelogs_of_other_kinds,
+    refuse_missing_global_topics,
     refuse_missing_sinks,
     refuse_settings_of_new_changelogs,
 )
+from kstreams_assign.worker.fresh_ends import FreshEnds
+from kstreams_assign.worker.global_thread import TableReaders
+from kstreams_assign.worker.global_views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlyTimestampedKeyValueStore,
+    global_table,
+    timestamped_global_table,
+)
+from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.locating import endpoint_of
-from kstreams_assign.worker.lookup import Location, Lookup, Topology
+from kstreams_assign.worker.lookup import Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.pace import LongRestores, paces
@@ -83,6 +96,8 @@ from kstreams_assign.worker.pauses import PausedEnds, change_pauses
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
+from kstreams_assign.worker.querying import Queries
+from kstreams_assign.worker.reading import KeyReads
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.share import apply_share, scarce_memory
 from kstreams_assign.worker.start_positions import StartPositions
@@ -111,19 +126,27 @@ class _Local:
     mutex: ReportMutex
 
 
-class Runtime:
+class Runtime(KeyReads):
     """Be one member of the application's group, with its tasks, standbys and warm-ups; ``labour`` processes records.
 
     ``run`` blocks until ``close`` or an error; a ``Runtime`` runs once. The constructor checks the settings and locks
     the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
     """
 
-    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        flows: Sequence[Flow],
+        labour: Labour,
+        on_event: EventListener | None,
+        global_tables: Sequence[GlobalTable] = (),
+    ) -> None:
         config, on_event = apply_share(config, on_event)
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        self._readers = TableReaders(checked_global_tables(global_tables, self._shape))
         refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
@@ -135,7 +158,6 @@ class Runtime:
         self._ending = EndRequest()
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-        self._lookup: Lookup | None = None
         self._processor: Processor | None = None
 
     @property
@@ -148,7 +170,8 @@ class Runtime:
 
         Raises what ended it: an error of the user's function, or ``ConfigError``, ``BrokerUnavailable``,
         ``BrokerError``, ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``, ``MalformedUserData``,
-        ``InstanceFenced`` or ``RecordRefused``. The reference of errors says when, and what to do.
+        ``InstanceFenced``, ``RecordRefused``, ``SerializationError`` or ``RegistryError``. The reference of errors says
+        when, and what to do.
         """
         error: str | None = None
         try:
@@ -165,22 +188,38 @@ class Runtime:
         self._report_warnings()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
+        queries: Queries | None = None
         try:
+            queries = Queries(self._config)
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
             admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             refuse_settings_of_new_changelogs(self._config, admin, self._shape, self.log)
+            refuse_missing_global_topics(admin, self._readers.tables, self.log)
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
+                queries.config,
+                self._flows,
+                self._shape,
+                self._labour,
+                admin,
+                self._local,
+                self.log,
+                self._ending,
+                self._readers,
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
-            self._lookup, self._processor = running.lookup, running.processor
+            queries.start(running.answers.answer, self.log)
+            self._reads_begin(running.lookup, queries)
+            self._processor = running.processor
             running.run(self._requests, lambda: self._operation)
         finally:
-            self._lookup = self._processor = None
+            self._reads_end()
+            self._processor = None
+            if queries is not None:
+                queries.close()
             if http is not None:
                 http.stop()
 
@@ -246,26 +285,16 @@ class Runtime:
         self._config.refuse_unless_apache("shut_application_down")
         self._requests.put(Membership.shut_application_down)
 
-    def locate(self, store: str, key: bytes) -> Location:
-        """Return the processes that have a key: endpoints as ``application_server`` in the last assignment.
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return one of the ``global_tables``, to be read from any thread while ``run`` is at work.
 
-        Call it from any thread (Kafka: ``KafkaStreams.queryMetadataForKey``). Raises ``KeyNotLocal`` while the worker
-        is not running, ``ConfigError`` for a store that the topology does not declare, and ``BrokerError``.
+        Raises ``ConfigError`` for a name that is not declared.
         """
-        return self._require_lookup().locate(store, key)
+        return global_table(self._readers.views, name)
 
-    def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
-        """Return the newest committed value of a key that this process has, or None.
-
-        With ``allow_standby`` a standby or warm-up may answer, with a value that may be behind. Call it from any
-        thread. Raises ``KeyNotLocal``, which names the process that has the key, and what ``locate`` raises.
-        """
-        return self._require_lookup().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
-
-    def _require_lookup(self) -> Lookup:
-        if self._lookup is None:
-            raise KeyNotLocal("the worker is not running")
-        return self._lookup
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a table as ``global_table`` does, if it is ``timestamped``. Raises ``ConfigError`` for another."""
+        return timestamped_global_table(self._readers.views, name)
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
         """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
@@ -288,15 +317,21 @@ class _Running:
         local: _Local,
         log: EventLog,
         ending: EndRequest,
+        readers: TableReaders,
     ) -> None:
         self._config = config
         self._shape = shape
         self._local = local
         self._rocks_memory = RocksMemory.within(config.memory)
+        reader_bytes = config.memory.restore_buffer_max_bytes // (2 if readers.tables else 1)
+        self._tables = KeptTables(
+            config, readers, admin, local.directory, self._rocks_memory, reader_bytes, log, ending
+        )
         self._log = log
         self._ending = ending
         self._stopped = threading.Event()
         self._failures: list[BaseException] = []
+        self._requested: list[Request] = []
         self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         fetching = config.consumer
@@ -313,7 +348,7 @@ class _Running:
             limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
-            buffer_bytes=config.memory.restore_buffer_max_bytes,
+            buffer_bytes=reader_bytes,
         )
         self._metadata = CommittedMetadata(
             servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S, stable=config.exactly_once
@@ -372,9 +407,22 @@ class _Running:
         )
         self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
+        self._ends = FreshEnds(lambda asked: admin.end_offsets(asked, LOOKUP_TIMEOUT_S))
+        self.answers = QueryAnswers(
+            group_id,
+            shape,
+            self.lookup,
+            self._processor,
+            self._restoring,
+            self._ends,
+            lambda: self._membership.generation,
+            self._membership.lease_left_s,
+            ending.is_set,
+        )
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
+        self._processor.global_tables = readers.views
         self._processor.connect(self._membership, self._restoring, self._starts.lose)
         self._processor.pauses.where = self._where
         self._asked = StateRequests(local.directory.path, self._processor, wall_ms)
@@ -391,6 +439,7 @@ class _Running:
             self._waiting,
             StateSizes(local.directory),
             labour.bad_records,
+            self._tables,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -398,18 +447,40 @@ class _Running:
         labour.connect(self._processor, self._facts)
 
     def run(self, requests: queue.SimpleQueue[Request], operation: Callable[[], str | None]) -> None:
-        """Start the threads, wait for the end, and stop them in an order that loses nothing.
+        """Complete the global tables, then work in the group until the end.
 
         ``operation`` returns how to leave the group.
         """
+        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
+        keeping = self._start("global-tables", self._tables.run)
+        try:
+            self._tables.await_ready()
+            if self._ending.is_set():
+                self._processor.commits.close()
+            else:
+                self._work()
+        finally:  # also after Ctrl-C, which comes out of a wait
+            self._ending.set()
+            self._tables.stop()
+            keeping.join()
+            self._stopped.set()
+            upkeep.join()
+            try:
+                self._disconnect(operation())
+            finally:  # after the group was left, which is not to wait for it
+                self._emptying.close()
+        if self._failures:
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        """Start the threads, wait for the end, and stop them in an order that loses nothing."""
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
         early = self._start("early-probing", lambda: self._early.run(self._ending))
         try:
             self._ending.wait()
-        finally:  # also after Ctrl-C, which comes out of the wait
+        finally:
             self._ending.set()
             self._membership.close()
             membership.join()
@@ -420,15 +491,7 @@ class _Running:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
-            self._stopped.set()
-            upkeep.join()
             early.join()
-            try:
-                self._disconnect(operation())
-            finally:  # after the group was left, which is not to wait for it
-                self._emptying.close()
-        if self._failures:
-            raise self._failures[0]
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
@@ -448,12 +511,14 @@ class _Running:
             self._membership.leave(LEAVE_TIMEOUT_S, operation)
         except BrokerError as cause:
             self._log.emit(LeaveFailedEvent(reason=str(cause)))
+        self._ends.close()
         self._waiting.close()
         self._committed.close()
         self._metadata.close()
         self._inputs.close()
         self._reader.close()
         self._producer.close()
+        self._tables.close()
 
     def _purging(self, log: EventLog) -> Purging:
         config, topics = self._config, self._shape.repartition_topics
@@ -523,12 +588,22 @@ class _Running:
                 paused = self._processor.paused
                 inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
-            while not requests.empty():
-                requests.get()(self._membership)
+            self._take_requests(requests)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()
         self._emptying.ask()  # what was moved there since
+
+    def _take_requests(self, requests: queue.SimpleQueue[Request]) -> None:
+        """Carry out what other threads want of the membership, once it is at work."""
+        while not requests.empty():
+            self._requested.append(requests.get())
+        if self._tables.ready:
+            asked, self._requested = self._requested, []
+            for request in asked:
+                request(self._membership)
+        elif Membership.drain in self._requested:
+            self._ending.set()  # it waits for global tables and has no tasks to move
 
     def _report_status(self) -> None:
         facts = self._facts()

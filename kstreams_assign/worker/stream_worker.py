@@ -11,8 +11,10 @@ from pathlib import Path
 from kstreams_assign.config import Config
 from kstreams_assign.events import EventListener
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.topology.global_tables import GlobalTable
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
+from kstreams_assign.worker.due_calls import TimedFunctions
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.task import Subtopology, Task
@@ -31,6 +33,7 @@ class Worker(Runtime):
 
     A subtopology's number is its place in ``topology``. With ``topology_description`` (the text of Java's
     ``Topology.describe()``, or a file with it) it is the number of the subtopology there that reads the same topics.
+    ``global_tables`` are topics that every process holds whole, for ``task.global_table`` and ``worker.global_table``.
     ``on_event`` gets the events of ``kstreams_assign.events``. A worker runs once: ``run`` blocks until ``close``,
     ``drain`` or an error. The constructor locks ``state_dir``. Raises ``ConfigError``, ``StateDirectoryLocked`` and
     ``StateError``.
@@ -41,6 +44,7 @@ class Worker(Runtime):
         config: Config,
         topology: Sequence[Subtopology],
         *,
+        global_tables: Sequence[GlobalTable] = (),
         topology_description: str | Path | None = None,
         on_event: EventListener | None = None,
     ) -> None:
@@ -49,8 +53,14 @@ class Worker(Runtime):
         order = described_order(flows, topology_description)
         ordered = order_flows(flows, order)
         processes = [_nothing if n is None else topology[n].process for n in order]
-        functions = Functions(processes, config, [flow.on_error for flow in ordered])
-        super().__init__(config, ordered, functions, on_event)
+        timed = [TimedFunctions() if n is None else timed_functions(topology[n]) for n in order]
+        functions = Functions(processes, config, [flow.on_error for flow in ordered], timed=timed)
+        super().__init__(config, ordered, functions, on_event, global_tables)
+
+
+def timed_functions(subtopology: Subtopology) -> TimedFunctions:
+    """Return the functions of a subtopology that no record causes to run."""
+    return TimedFunctions(subtopology.init, subtopology.timers)
 
 
 def _refuse_other_types(config: object, topology: object) -> None:

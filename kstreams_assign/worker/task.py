@@ -1,7 +1,7 @@
 """The public side of a task: its stores and its outputs (``Task``), and the declaration of a ``Subtopology``.
 
-Keys and values are bytes; the user's code encodes and decodes them. What must not live here: what the worker does with
-a task's writes (``task_workspace``).
+Keys and values are bytes; with ``key`` and ``value`` serdes code them. What must not live here: what the worker does
+with a task's writes (``task_workspace``).
 """
 
 from __future__ import annotations
@@ -9,21 +9,33 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from kstreams_assign.client_settings import check_arguments, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
+from kstreams_assign.serdes.named import serde_of
+from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.tasks.buffer import WriteBuffer
-from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.punctuation import Punctuation
 from kstreams_assign.tasks.stores import TaskStores
+from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.tasks.times import PartitionTime
-from kstreams_assign.topology.flows import Flow, Repartition
+from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
+from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
+from kstreams_assign.worker.timing import Timers, Timing
+from kstreams_assign.worker.typed import Sink, TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+_NO_HORIZONS: Mapping[str, Callable[[], bytes]] = {}
 
 
 class Task:
@@ -43,9 +55,13 @@ class Task:
         buffer: WriteBuffer,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
-        horizons: Mapping[str, Callable[[], bytes]],
+        timing: Timing,
+        application_id: str = "",
+        horizons: Mapping[str, Callable[[], bytes]] = _NO_HORIZONS,
+        global_tables: global_views.Views = global_views.NO_TABLES,
     ) -> None:
         self.id = task_id
+        self._timing = timing
         self._at_work = at_work
         self._times = times
         self._horizons = horizons
@@ -53,24 +69,91 @@ class Task:
         self._shape = shape
         self._stores = stores
         self._buffer = buffer
+        self._application_id = application_id
         self._views: dict[str, KeyValueStore] = {}
+        self._typed: dict[tuple[object, ...], Any] = {}
+        self._global_tables = global_tables
 
-    def store(self, name: str) -> KeyValueStore:
-        """Return one of the subtopology's stores. Raises ``ConfigError`` for a name that it does not declare."""
+    @overload
+    def store(self, name: str) -> KeyValueStore: ...
+    @overload
+    def store(self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> TypedKeyValueStore[K, V]: ...
+    def store(
+        self, name: str, *, key: type[K] | Serde[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> KeyValueStore | TypedKeyValueStore[K, V]:
+        """Return one of the subtopology's stores.
+
+        Without more it takes and returns bytes. ``key`` and ``value`` are serdes, or Python types that stand for some:
+        ``str`` (UTF-8), ``int`` (Java's Long), ``float`` (Java's Double), ``bytes``, ``bool``, ``UUID``, a dataclass
+        (JSON). Raises ``ConfigError`` for a name that the subtopology does not declare, and for other types.
+        """
+        if key is not None or value is not None:
+            return self._typed_store(name, key, value)
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._open(name)
         return view
 
-    def timestamped_store(self, name: str) -> TimestampedKeyValueStore:
-        """Return a store that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+    @overload
+    def timestamped_store(self, name: str) -> TimestampedKeyValueStore: ...
+    @overload
+    def timestamped_store(
+        self, name: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> TypedTimestampedKeyValueStore[K, V]: ...
+    def timestamped_store(
+        self, name: str, *, key: type[K] | Serde[K] | None = None, value: type[V] | Serde[V] | None = None
+    ) -> TimestampedKeyValueStore | TypedTimestampedKeyValueStore[K, V]:
+        """Return what ``store`` returns, for a store with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
+        if key is None and value is None:
+            return view
+        typed = self._typed_store(name, key, value)
+        assert isinstance(typed, TypedTimestampedKeyValueStore), "as its view is"
+        return typed
+
+    def sink(self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Sink[K, V]:
+        """Return one of the subtopology's sinks, to emit Python values to it.
+
+        ``key`` and ``value`` are as for ``store``. Raises ``ConfigError`` for a topic that is not among the sinks, and
+        for other types.
+        """
+        slot = ("sink", topic, key, value)
+        sink: Sink[K, V] | None = self._typed.get(slot)
+        if sink is None:
+            key_serde, value_serde = serde_of("key", key), serde_of("value", value)
+            where = f"task {self.id}, output {topic!r}"
+            sink = Sink(self.emit, topic, key_serde, value_serde, self._sink(topic), where, self._at_work)
+            self._typed[slot] = sink
+        return sink
+
+    def _typed_store(
+        self, name: str, key: type[K] | Serde[K] | None, value: type[V] | Serde[V] | None
+    ) -> TypedKeyValueStore[K, V]:
+        slot = ("store", name, key, value)
+        view: TypedKeyValueStore[K, V] | None = self._typed.get(slot)
+        if view is None:
+            key_serde, value_serde = serde_of("key", key), serde_of("value", value)
+            store = self.store(name)
+            changelog = next(each for each in self._shape.stores if each.name == name).changelog(self._application_id)
+            where = f"task {self.id}, store {name!r}"
+            view = typed_view(store, key_serde, value_serde, changelog, where, self._at_work)
+            self._typed[slot] = view
         return view
+
+    def global_table(self, name: str) -> ReadOnlyKeyValueStore:
+        """Return a table of the worker's ``global_tables``. Raises ``ConfigError`` for a name that is not declared."""
+        return global_views.global_table(self._global_tables, name)
+
+    def timestamped_global_table(self, name: str) -> ReadOnlyTimestampedKeyValueStore:
+        """Return a global table that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
+        return global_views.timestamped_global_table(self._global_tables, name)
 
     def _open(self, name: str) -> KeyValueStore:
         stores = {store.name: store for store in self._shape.stores}
+        if self._timing.declared is not None and name == self._timing.declared.store:
+            raise ConfigError(f"store {name!r}: keeps the keyed timers; use task.timers")
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
         if name in self._horizons:
@@ -91,6 +174,41 @@ class Task:
                 f"topic {topic!r}: task {self.id} reads {', '.join(sorted(p.topic for p in self._times))}"
             )
         return time.time_ms
+
+    @property
+    def timers(self) -> Timers:
+        """Return the task's keyed timers. Raises ``ConfigError`` if the subtopology does not declare ``timers``."""
+        return self._timing.timers
+
+    def every(self, interval_ms: int, call: Punctuator, clock: TimersClock = "stream") -> Punctuation:
+        """Have ``call(task, time_ms)`` made at intervals; ``cancel`` of the result ends it (Kafka: ``schedule``).
+
+        Use it in ``init``, or in any function that gets the task. With ``stream`` the clock is the newest timestamp of
+        the task's records: the first call comes with the first record, the next ones at multiples of ``interval_ms``
+        since 1970. With ``wall`` the first call comes after an interval. Missed intervals are not made up for: one call
+        comes late. The schedule is lost with the process; a task that starts again calls ``init`` again. What the call
+        writes and emits is committed with the next commit, and has the time ``time_ms``. Raises ``ConfigError`` for an
+        interval below 1 ms, another clock, or a ``call`` that does not take two arguments.
+        """
+        refuse_no_function("every: call", call, ("task", "time_ms"))
+        return self._timing.every(interval_ms, call, clock)
+
+    def current_stream_time_ms(self) -> int | None:
+        """Return the newest timestamp of the task's records (Kafka: ``currentStreamTimeMs``), or None before the first.
+
+        In milliseconds since 1970. Of the batch that is being processed, the record that was read last counts.
+        """
+        done_ms, now_ms = self._timing.stream_ms(), self._at_work.record.timestamp_ms
+        if not self._at_work.record.topic:
+            return done_ms
+        return now_ms if done_ms is None else max(done_ms, now_ms)
+
+    def current_system_time_ms(self) -> int:
+        """Return the wall clock's time, in milliseconds since 1970 (Kafka: ``currentSystemTimeMs``).
+
+        In a ``TopologyTestDriver`` it is the driver's.
+        """
+        return self._timing.wall_ms()
 
     def emit(
         self,
@@ -114,9 +232,7 @@ class Task:
         record = self._at_work.record
         to = self._sinks.get(topic)
         if to is None:
-            raise ConfigError(
-                f"topic {topic!r}: subtopology {self.id.subtopology} declares the sinks {sorted(self._sinks)}"
-            )
+            to = self._sink(topic)
         if type(key) not in BYTES_OR_NONE or type(value) not in BYTES_OR_NONE:
             self._place(topic).check("key", (key,), BYTES_OR_NONE)
             self._place(topic).check("value", (value,), BYTES_OR_NONE)
@@ -136,6 +252,14 @@ class Task:
         buffer.emitted.append((to, key, value, headers, partition, timestamp_ms))
         buffer.emitted_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
 
+    def _sink(self, topic: str) -> str:
+        """Return the full name of a sink. Raises ``ConfigError`` for another topic."""
+        if topic not in self._sinks:
+            raise ConfigError(
+                f"topic {topic!r}: subtopology {self.id.subtopology} declares the sinks {sorted(self._sinks)}"
+            )
+        return self._sinks[topic]
+
     def _place(self, topic: str) -> Place:
         return Place(self.id, f"output {topic!r}", self._at_work)
 
@@ -143,8 +267,32 @@ class Task:
 class Process(Protocol):
     """Type of the user's function: it takes a task and its next records, oldest first, at least one."""
 
-    def __call__(self, task: Task, records: Sequence[Record], /) -> None:
+    def __call__(self, task: Task, records: Batch, /) -> None:
         """Process the records with the task's stores and outputs. They are committed after the function returned."""
+        ...
+
+
+class Punctuator(Protocol):
+    """Type of what ``Task.every`` calls (Kafka: ``Punctuator``)."""
+
+    def __call__(self, task: Task, time_ms: int, /) -> None:
+        """Do what is to be done at a time, in milliseconds of the clock that the call was scheduled on."""
+        ...
+
+
+class Init(Protocol):
+    """Type of ``init`` of a subtopology (Kafka: ``Processor.init``)."""
+
+    def __call__(self, task: Task, /) -> None:
+        """Prepare a task that begins to run in this process, before its first records: schedule punctuators."""
+        ...
+
+
+class FireTimers(Protocol):
+    """Type of ``timers`` of a subtopology: it takes a task and the timers that are due."""
+
+    def __call__(self, task: Task, due: Sequence[Timer], /) -> None:
+        """Do what the timers were set for; they are in the order of their times, at least one."""
         ...
 
 
@@ -180,6 +328,10 @@ class Subtopology:
     - ``copartitioned``: groups of sources that are joined.
     - ``sources_pattern``: regular expression for more topics to read.
     - ``on_error``: what becomes of a record for which the function raises.
+    - ``init``: function that is called with each task before its first records.
+    - ``timers``: function that is called with the keyed timers that are due.
+    - ``timers_clock``: clock of the keyed timers, ``stream`` or ``wall``.
+    - ``timers_store``: name of the store that keeps the keyed timers.
 
     A subtopology's number is its place in the list that ``Worker`` gets. It has a task for each partition of its
     largest source. Raises ``ConfigError`` for an argument that cannot be used.
@@ -203,9 +355,23 @@ class Subtopology:
     """What becomes of a record for which the function raises: ``fail`` ends the worker, ``skip`` goes on behind it,
     ``dead_letter`` also sends it to ``errors_dead_letter_queue_topic_name``. A function ``(record, error)`` answers one
     of these."""
+    init: Init | None = None
+    """Function that is called with each task when it begins to run in this process, also when it starts again after a
+    failed commit. It may call ``task.every``. If it raises, the worker ends."""
+    timers: FireTimers | None = None
+    """Function that gets a task and the keyed timers that are due. The functions set them with ``task.timers.set``."""
+    timers_clock: TimersClock = "stream"
+    """Clock of the keyed timers: ``stream`` is the newest timestamp of the task's records, ``wall`` the machine's."""
+    timers_store: str = "timers"
+    """Name of the store that keeps the timers; the changelog is ``<application_id>-<timers_store>-changelog``."""
 
     def __post_init__(self) -> None:
-        _refuse_no_function(self.process)
+        refuse_no_function("process", self.process, ("task", "records"))
+        if self.init is not None:
+            refuse_no_function("init", self.init, ("task",))
+        if self.timers is not None:
+            refuse_no_function("timers", self.timers, ("task", "due"))
+        KeyedTimers.of("timers_clock", self.timers_clock, "timers_store", self.timers_store)
         for key in ("sources", "repartition_sources", "sinks", "stores"):
             if isinstance(getattr(self, key), str):
                 what = "stores" if key == "stores" else "topics"
@@ -235,26 +401,27 @@ class Subtopology:
             self.copartitioned,
             self.sources_pattern,
             self.on_error,
+            None if self.timers is None else KeyedTimers(self.timers_clock, self.timers_store),
         )
 
 
-def _refuse_no_function(process: object) -> None:
-    """Raise ``ConfigError`` for what cannot be called with a task and records, or would do nothing if it were."""
-    required = "must be a function (task, records)"
-    if not callable(process):
-        raise ConfigError(f"process = {process!r}: {required}")
-    name = getattr(process, "__qualname__", repr(process))
+def refuse_no_function(key: str, function: object, arguments: Sequence[str]) -> None:
+    """Raise ``ConfigError`` for what cannot be called with these arguments, or would do nothing if it were."""
+    required = f"must be a function ({', '.join(arguments)})"
+    if not callable(function):
+        raise ConfigError(f"{key} = {function!r}: {required}")
+    name = getattr(function, "__qualname__", repr(function))
     if (
-        inspect.iscoroutinefunction(process)
-        or inspect.isgeneratorfunction(process)
-        or inspect.isasyncgenfunction(process)
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
     ):
-        raise ConfigError(f"process = {name}: {required} without await and yield; a call of it would not run its code")
+        raise ConfigError(f"{key} = {name}: {required} without await and yield; a call of it would not run its code")
     try:
-        signature = inspect.signature(process)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # some builtins have none
     try:
-        signature.bind(None, None)
+        signature.bind(*arguments)
     except TypeError:
-        raise ConfigError(f"process = {name}{signature}: {required}") from None
+        raise ConfigError(f"{key} = {name}{signature}: {required}") from None

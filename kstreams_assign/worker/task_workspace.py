@@ -6,23 +6,29 @@ thread only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
-from kstreams_assign.worker.at_work import AtWork, Batch, TimedBatch
+from kstreams_assign.topology.flows import KeyedTimers
+from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.batch import Batch, TimedBatch
 from kstreams_assign.worker.expiring import TaskExpiry
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.task import Task
+from kstreams_assign.worker.timing import Timing
 
 
 class TaskWorkspace:
-    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic.
+    """Own a ``Task`` and the buffer behind it.
 
-    ``expiry``: that of a task whose entries expire.
+    ``sinks``: the names that ``Task.emit`` takes, each with its topic. ``application_id`` is part of the names of
+    changelogs, which serdes may ask for. ``expiry``: that of a task whose entries expire.
     """
 
     def __init__(
@@ -33,14 +39,32 @@ class TaskWorkspace:
         stores: TaskStores | None,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
+        application_id: str = "",
+        timers: KeyedTimers | None = None,
+        wall_ms: Callable[[], int] = wall_ms,
         expiry: TaskExpiry | None = None,
+        global_tables: Views = NO_TABLES,
     ) -> None:
         self._buffer = WriteBuffer()
         self.at_work = at_work
         self.sinks = sinks
         self.expiry = expiry
+        self.global_tables = global_tables
+        self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms)
         horizons = {} if expiry is None else expiry.horizons
-        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times, horizons)
+        self.task = Task(
+            task_id,
+            shape,
+            sinks,
+            stores,
+            self._buffer,
+            at_work,
+            times,
+            self.timing,
+            application_id,
+            horizons,
+            global_tables,
+        )
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
@@ -73,6 +97,10 @@ class TaskWorkspace:
     def undo(self) -> None:
         """End the savepoint and undo what was written and emitted since then."""
         self._buffer.undo()
+
+    def holds_work(self) -> bool:
+        """Return whether something was written or sent since the last commit began."""
+        return len(self._buffer) > 0
 
     def emitted_since_savepoint(self) -> Iterator[Row]:
         """Yield the records that were emitted since the savepoint."""

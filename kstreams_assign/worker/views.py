@@ -132,7 +132,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         stored = super().get(key)
         return None if stored is None else value_of(stored)
 
-    def get_with_timestamp(self, key: bytes) -> ValueAndTime | None:
+    def get_with_timestamp(self, key: bytes) -> ValueAndTime[bytes] | None:
         """Return the newest value of a key with its time, or None."""
         stored = super().get(key)
         return None if stored is None else value_and_time(stored)
@@ -141,7 +141,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         """Return the newest values of many keys, in their order."""
         return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
 
-    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime | None]:
+    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime[bytes] | None]:
         """Return the newest values of many keys with their times, in their order."""
         return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
 
@@ -160,13 +160,13 @@ class TimestampedKeyValueStore(KeyValueStore):
 
     def range_with_timestamps(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
         """Return what ``range`` does, each value with its time."""
         return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
 
     def prefix_scan_with_timestamps(
         self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
         """Return what ``prefix_scan`` does, each value with its time."""
         return self.range_with_timestamps(prefix, self._prefix_end(prefix), reverse=reverse)
 

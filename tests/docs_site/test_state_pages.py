@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
-from kstreams_assign.state import identity, journal, lock, members, trash
+from kstreams_assign.state import global_folders, identity, journal, lock, members, trash
 from kstreams_assign.status.as_json import as_json
 from kstreams_assign.status.server import PATHS
 from kstreams_assign.status.values import Status, TaskStatus
@@ -42,4 +42,10 @@ def test_every_field_of_the_status_has_a_row() -> None:
 def test_every_file_of_a_state_directory_has_a_row() -> None:
     names = {lock.LOCK_FILE, identity.FILE, members.FILE, journal.JOURNAL_FILE, journal.ALIVE_FILE}
     named = first_column("state-directory.md", "Files in the state directory")
-    assert named == {*names, f"{trash.TRASH_FOLDER}/", "SUBTOPOLOGY_PARTITION/", "0_1/"}
+    assert named == {
+        *names,
+        f"{trash.TRASH_FOLDER}/",
+        "SUBTOPOLOGY_PARTITION/",
+        "0_1/",
+        f"{global_folders.GLOBAL_FOLDER}/NAME/",
+    }

@@ -394,6 +394,29 @@ def test_a_member_that_gets_the_assignment_of_its_drained_predecessor_asks_for_a
     assert machine.reason() == engine.OLD_DRAIN
 
 
+def test_a_member_whose_drained_predecessor_had_another_process_id_asks_once() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    of_predecessor = Adopted({}, frozenset(), frozenset(), others_drain=True)
+    machine.receive(of_predecessor)
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert machine.reason() == engine.OLD_DRAIN
+    machine.report()
+    machine.receive(of_predecessor, generation=2)
+    machine.handle(member.TasksReleased(2), MutexReleased(held=True))
+    assert machine.engine.state is State.STABLE
+
+
+def test_a_new_member_that_gets_tasks_while_another_drains_asks_for_nothing() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    machine.receive(Adopted({}, frozenset({TaskId(0, 0)}), frozenset(), others_drain=True))
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert machine.engine.state is State.STABLE
+
+
 def test_an_assignment_that_was_decided_before_the_drain_was_reported_ends_no_drain(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
     machine.report()

@@ -25,6 +25,7 @@ import org.apache.kafka.streams.state.Stores;
  * key=value. The shape "words" counts the words of the lines in PREFIX-lines, through a groupBy; "pattern" does so with
  * the lines of every topic whose name begins with PREFIX-lines. "everything" adds a repartition topic with an explicit
  * number of partitions, another that is joined with a table, and that table, whose source topic is its changelog.
+ * "global" counts the words as "words" does, beside a global table of PREFIX-names.
  * Stores are in memory. Prints one JSON line at each change: {"event": "state" | "tasks" | "topology", ...}. Commands:
  * close, describe.
  */
@@ -49,6 +50,11 @@ public final class RepartitionApp {
     private static Topology topology(final String shape, final String prefix, final Properties settings) {
         final StreamsBuilder builder = new StreamsBuilder();
         final Consumed<String, String> texts = Consumed.with(Serdes.String(), Serdes.String());
+        if (shape.equals("global")) {
+            builder.globalTable(prefix + "-names", texts,
+                Materialized.<String, String>as(Stores.inMemoryKeyValueStore("names"))
+                    .withKeySerde(Serdes.String()).withValueSerde(Serdes.String()));
+        }
         final KStream<String, String> lines = shape.equals("pattern")
             ? builder.stream(Pattern.compile(prefix + "-lines.*"), texts)
             : builder.stream(prefix + "-lines", texts);

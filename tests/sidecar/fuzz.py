@@ -22,9 +22,9 @@ import msgpack
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.sidecar.client import SidecarClient
-from kstreams_assign.sidecar.framing import VERSION, Frames, frame
 from kstreams_assign.sidecar.messages import ERROR_CODES, PROTOCOL
 from kstreams_assign.sidecar.session import Do, HangUp, Opened, RollBack, Send, Session, State
+from kstreams_assign.wire.framing import VERSION, Frames, frame
 
 SELDOM = ("hello", "commit", "close", "drop")
 OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, "drain"))

@@ -31,7 +31,7 @@ class ExpiringStand(Stand):
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         expiry = task_expiry(SHAPE, self.stores, times, lambda: 0)
-        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, expiry)
+        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, expiry=expiry)
         self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.begins(self.running)
 

@@ -16,14 +16,14 @@ import msgpack
 import pytest
 
 from kstreams_assign.errors import MalformedFrame
-from kstreams_assign.sidecar.framing import (
+from kstreams_assign.sidecar.messages import GREETING_BYTES_MAX, PROTOCOL, read_request
+from kstreams_assign.wire.framing import (
     ARRAY_BYTES_MIN,
     FRAME_BYTES_MAX,
     MAP_BYTES_MIN,
     Frames,
     unpack,
 )
-from kstreams_assign.sidecar.messages import GREETING_BYTES_MAX, PROTOCOL, read_request
 
 MIB = 1 << 20
 PEAK_MIB, KEPT_MIB = 500, 64
@@ -62,7 +62,7 @@ def memory(name):
     return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) >> 10
 packed = sys.stdin.buffer.read()
 session = Session(lambda request: {})
-from kstreams_assign.sidecar.framing import frame
+from kstreams_assign.wire.framing import frame
 session.receive(frame({"id": 0, "op": "hello", "version": 1}))
 before = memory("VmRSS")
 sent = session.receive(len(packed).to_bytes(4, "big") + packed)[0].message

@@ -9,8 +9,8 @@ import pytest
 
 import kstreams_assign.sidecar
 from kstreams_assign.errors import SidecarRefused
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION
 from kstreams_assign.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION
 
 GOOD = {
     "integer": 1,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign import Record, TopicPartition
-from kstreams_assign.adapters.confluent import TopicReader
+from kstreams_assign.adapters.confluent import RecordProducer, TopicReader
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
 from kstreams_assign.events import ListeningEvent, TransactionAbortedEvent
 from kstreams_assign.sidecar import server
@@ -398,3 +398,23 @@ def test_hostile_frames_change_neither_the_worker_nor_the_counts(shop: Shop) -> 
     shop.send(ORDERS)
     with shop.connect() as second:
         assert {task["state"] for task in second.tasks()} == {"running"}
+
+
+def test_an_application_reads_a_global_table(shop: Shop) -> None:
+    names = f"{shop.name}-names"
+    shop.admin.create_topics({names: 2}, 60, configs={names: {"cleanup.policy": "compact"}})
+    customers = {customer: b"name of %s" % customer for customer in ORDERS}
+    with closing(RecordProducer(shop.broker, delivery_timeout_ms=60_000)) as producer:
+        for customer, name in customers.items():
+            producer.produce(names, None, customer, name)
+        producer.flush(60)
+    shop.send(ORDERS)
+    topology = {"sources": [shop.name], "stores": [STORE], "sinks": [shop.output]}
+    shop.start(topology={"subtopology": [topology], "global_table": [{"name": "names", "topic": names}]})
+    with shop.connect() as session:
+        add_up_until(session, shop)
+        assert dict(session.range("0_1", "names").entries) == customers
+        assert session.get("0_0", "names", [ORDERS[0], b"none"]) == (customers[ORDERS[0]], None)
+        with pytest.raises(SidecarRefused, match="is a global table, which is read-only") as refused:
+            session.put("0_0", "names", {b"a": b"1"})
+        assert refused.value.code == "no_such_store"

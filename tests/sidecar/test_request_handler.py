@@ -19,10 +19,15 @@ from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.input_offsets import InputOffsets
+from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stamped import stamped
 from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.topology.global_tables import GlobalTable
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.bad_records import BadRecords
+from kstreams_assign.worker.global_thread import TableReaders
+from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.labour import Facts, Running
 from kstreams_assign.worker.on_error import OnError
 from kstreams_assign.worker.task_workspace import TaskWorkspace
@@ -65,9 +70,11 @@ class Stand:
         self.port = Port()
         self.handler.open(self.port)
 
-    def begin(self) -> None:
+    def begin(self, global_tables: Views = NO_TABLES) -> None:
         times = {INPUT: PartitionTime()}
-        workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
+        workspace = TaskWorkspace(
+            TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times, global_tables=global_tables
+        )
         self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.handler.begins(self.running)
@@ -410,6 +417,27 @@ def test_a_session_that_ends_takes_its_rejects_back(rejecting: Stand) -> None:
     polled(rejecting, 10)
     rejecting.ask("commit")
     assert dead_letters(rejecting) == []
+
+
+def test_get_and_range_read_global_tables_and_nothing_writes_them(stand):
+    readers = TableReaders([GlobalTable("plain", topic="p"), GlobalTable("timed", topic="t", timestamped=True)])
+    stand.begin(readers.views)
+    get = stand.ask("get", task="0_0", store="plain", keys=(b"a", b"none"))
+    assert stand.port.answers[get] == "task_restoring", "the task pauses, as it cannot be worked on without the table"
+    assert stand.port.events[-1]["event"] == "lost"
+    for name, values in (("plain", [(b"a", b"1"), (b"b", b"2")]), ("timed", [(b"a", stamped(b"3", 7))])):
+        stores = MemoryStores([name])
+        stores.write({name: values}, {})
+        readers.reads[name].allow(stores)
+    stand.begin(readers.views)
+    stand.ask("poll", max_records=1, timeout_ms=0)
+    answers = stand.port.answers
+    assert answers[stand.ask("get", task="0_0", store="plain", keys=(b"a", b"none"))] == [b"1", None]
+    assert answers[stand.ask("range", task="0_0", store="plain", limit=1)] == {"entries": [(b"a", b"1")], "more": True}
+    assert answers[stand.ask("get", task="0_0", store="timed", keys=(b"a",), timestamps=True)] == [(b"3", 7)]
+    assert answers[stand.ask("get", task="0_0", store="plain", keys=(b"a",), timestamps=True)] == "bad_request"
+    assert answers[stand.ask("put", task="0_0", store="plain", keys=(b"a",), values=(b"x",))] == "no_such_store"
+    assert answers[stand.ask("delete", task="0_0", store="plain", keys=(b"a",))] == "no_such_store"
 
 
 def test_a_prefix_scan_can_be_paged_both_ways_and_entries_are_counted(stand):

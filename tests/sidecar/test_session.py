@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.sidecar.framing import VERSION, frame
 from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.sidecar.session import (
     OUTSTANDING_MAX,
@@ -23,6 +22,7 @@ from kstreams_assign.sidecar.session import (
     State,
     Step,
 )
+from kstreams_assign.wire.framing import VERSION, frame
 
 DEEDS = ("hello", "strange hello", "work", "close", "wrong", "malformed", "gone", "stop", "answer")
 

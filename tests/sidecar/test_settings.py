@@ -10,6 +10,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.sidecar.address import TcpAddress, UnixAddress, listen, read_address
 from kstreams_assign.sidecar.settings import SidecarSettings
+from kstreams_assign.topology.global_tables import GlobalTable
 
 PLAIN = """
 application_id = "app"
@@ -33,6 +34,9 @@ sources = ["clicks"]
 """
 
 
+GLOBAL = PLAIN + TOPOLOGY + "[[topology.global_table]]\n"
+
+
 def read(tmp_path, text: str) -> SidecarSettings:
     path = tmp_path / "worker.toml"
     path.write_text(text, encoding="utf-8")
@@ -50,6 +54,16 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     assert first.sinks == {"customer-totals": "customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
+
+
+def test_a_file_names_global_tables(tmp_path):
+    timed = "\n[[topology.global_table]]\nname = 'rates'\ntopic = 'r'\ntype = 'timestamped_key_value'"
+    settings = read(tmp_path, GLOBAL + "name = 'countries'\ntopic = 'country-codes'" + timed)
+    assert settings.global_tables == (
+        GlobalTable("countries", topic="country-codes"),
+        GlobalTable("rates", topic="r", timestamped=True),
+    )
+    assert read(tmp_path, PLAIN + TOPOLOGY).global_tables == ()
 
 
 def test_the_example_file_is_valid():
@@ -153,6 +167,13 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
             PLAIN + "[[topology.subtopology]]\nsources = ['in']\n[[topology.subtopology]]\nsources = ['in']",
             "topic in is read by subtopologies 0 and 1; a topic has one reader",
         ),
+        (PLAIN + TOPOLOGY + "[topology.global_table]\nname = 't'", r"write a \[\[topology.global_table\]\] table"),
+        (GLOBAL + "name = 't'", r"topology.global_table\[0\].topic: is missing; it is a topic"),
+        (GLOBAL + "topic = 't'", r"topology.global_table\[0\].name: is missing; it is a non-empty string"),
+        (GLOBAL + "name = 't'\ntopic = 7", "global table t: topic = 7: must be the name of a topic"),
+        (GLOBAL + "name = 't'\ntopic = 't'\ntype = 'lru'", r"global_table\[0\].type = 'lru': must be one of"),
+        (GLOBAL + "name = 't'\ntopic = 't'\nstores = []", r"global_table\[0\].stores: no such setting"),
+        (GLOBAL + "name = 'totals'\ntopic = 't'", "global table totals: is also the name of a store"),
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),

@@ -8,7 +8,7 @@ from uuid import UUID
 from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.status.values import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
-from kstreams_assign.status.views import BOUNDS_S, DurationView, Meters
+from kstreams_assign.status.views import BOUNDS_S, DurationView, GlobalTableView, Meters
 
 PROCESS_ID, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
 NOW_MS = 1_800_000_000_000
@@ -72,6 +72,7 @@ def settled(**changes) -> Status:
         records_out_total=120_000,
         input_lags={orders(0): 0, orders(1): 250},
         meters=METERS,
+        global_tables=(GlobalTableView("countries", "country-codes", ready=True, lag=3),),
     )
     return replace(status, **changes)
 

@@ -103,6 +103,8 @@ def test_counts_times_and_sizes_are_shown_as_the_meters_have_them(accept):
     assert values["kafka_streams_stream_task_metrics_restore_total", "0_0"] == 5_000
     assert values["kafka_streams_stream_task_metrics_update_total", "0_2"] == 900
     assert values["kstreams_assign_task_state_bytes", "0_0"] == 4_096
+    assert values["kstreams_assign_global_table_ready", "countries"] == 1
+    assert values["kstreams_assign_global_table_lag", "countries"] == 3
     assert values["kstreams_assign_info", metadata.version("kstreams-assign"), str(PROCESS_ID), "shop"] == 1
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import sync_playwright
 from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.status.page import POLICY
 from kstreams_assign.status.values import Holder, ReplicaProgress, TaskStatus
+from kstreams_assign.status.views import GlobalTableView
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 from tests.status.statuses import NEW, NOWHERE, orders, settled, task, warming
 from tests.status.test_server import serving
@@ -109,6 +110,21 @@ def test_the_page_updates_itself_and_shows_when_the_worker_does_not_answer(opene
     shown.page.wait_for_selector("#fresh.stale")
     assert "has not answered for" in shown.page.text_content("#fresh")
     shown.complaints[:] = [text for text in shown.complaints if "ERR_CONNECTION_REFUSED" not in text]
+
+
+def test_global_tables_are_listed_with_state_and_lag_where_there_are_any(opened):
+    tables = (
+        GlobalTableView("countries", "codes", ready=True, lag=1_234),
+        GlobalTableView("rates", "r", ready=False, lag=None),
+        GlobalTableView("names", "n", ready=True, lag=0, stopped="its topic n does not exist; create it again"),
+    )
+    shown = opened(settled(global_tables=tables))
+    assert shown.page.locator("#global-tables li").all_inner_texts() == [
+        "countries (topic codes): can be read, lag 1,234",
+        "rates (topic r): is being read to its end, lag –",
+        "names (topic n): its topic n does not exist; create it again, lag 0",
+    ]
+    assert opened(settled(global_tables=())).page.locator("#tables").is_hidden()
 
 
 def test_names_are_shown_as_text_and_not_run(opened):

@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.group.member import State
-from kstreams_assign.status.values import ReplicaProgress, TaskStatus, live, ready, scalable
+from kstreams_assign.status.values import ReplicaProgress, Status, TaskStatus, live, ready, scalable
+from kstreams_assign.status.views import GlobalTableView
 from tests.status.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
 RESTORING = (TaskStatus(task(0), "active", "restoring", ReplicaProgress(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
@@ -134,3 +135,19 @@ def test_a_process_is_named_by_its_endpoint_or_the_unique_start_of_its_id():
     twin = UUID(int=NEW.int + (1 << 88))
     alike = settled(warmups=(warm_up(1, None), replace(warm_up(2, None), process=twin)))
     assert (alike.names()[NEW], alike.names()[twin]) == ("03000000-00", "03000000-01")
+
+
+def test_a_global_table_that_is_not_complete_is_a_reason_against_ready_and_scalable():
+    def table(**changes) -> Status:
+        return settled(
+            global_tables=(GlobalTableView("countries", "codes", **{"ready": False, "lag": None, **changes}),)
+        )
+
+    assert ready(table(ready=True, lag=7)).ok
+    assert ready(table()).reasons == ("global table countries cannot be read yet",)
+    assert ready(table(lag=1_234)).reasons == ("global table countries cannot be read yet, 1,234 offsets left",)
+    assert not scalable(table(lag=1_234)).ok
+    assert live(table(lag=1_234)).ok
+    assert ready(table(stopped="no space left")).reasons == (
+        "global table countries cannot be read yet: no space left",
+    )

@@ -33,7 +33,7 @@ HEADERS: list[tuple[str, bytes | None]] = [("from", b"test"), ("empty", None)]
 
 Outputs = dict[bytes | None, list[tuple[int, bytes | None, int, object]]]
 """Key -> partition, value, time and headers of its records, in order; tasks write side by side on a broker."""
-Entries = dict[int, list[tuple[bytes, ValueAndTime]]]
+Entries = dict[int, list[tuple[bytes, ValueAndTime[bytes]]]]
 
 
 def split(task: Task, lines: Sequence[Record]) -> None:
@@ -114,7 +114,7 @@ def on_a_broker(broker: str, name: str, folder: Path, guarantee: str) -> tuple[O
     return outputs(written), {partition: stored(folder, partition) for partition in range(WORDS)}
 
 
-def stored(folder: Path, partition: int) -> list[tuple[bytes, ValueAndTime]]:
+def stored(folder: Path, partition: int) -> list[tuple[bytes, ValueAndTime[bytes]]]:
     """Return what a worker that has ended left on disk."""
     (path,) = folder.rglob(f"1_{partition}")
     with closing(open_task_stores(path, ["counts"], timestamped=frozenset({"counts"}))) as stores:

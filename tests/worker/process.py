@@ -62,6 +62,14 @@ class Process:
         self._popen.kill()
         self._end()
 
+    def stand_still(self) -> None:
+        """Stop it where it is, until ``go_on``: its session ends meanwhile, and it does not know."""
+        self._popen.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it run again."""
+        self._popen.send_signal(signal.SIGCONT)
+
     def close(self) -> int:
         """Ask it to end; return its exit status."""
         self._popen.terminate()
@@ -90,12 +98,16 @@ def _running(event: Mapping[str, Any]) -> int | None:
 
 
 def main(
-    text: str, function: Function = count, on_error: OnError = "fail", stores: Sequence[str | Store] = ("totals",)
+    text: str,
+    function: Function = count,
+    on_error: OnError = "fail",
+    stores: Sequence[str | Store] = ("totals",),
+    **more: Any,
 ) -> None:
-    """Work until a signal, or the end of standard input."""
+    """Work until a signal, or the end of standard input; ``more`` is of the ``Subtopology``."""
     config = Config.from_mapping(json.loads(text))
     topic = config.application_id
-    topology = [Subtopology(function, [topic], stores, [f"{topic}-counts"], on_error=on_error)]
+    topology = [Subtopology(function, [topic], stores, [f"{topic}-counts"], on_error=on_error, **more)]
     worker = Worker(config, topology, on_event=_tell)
     signal.signal(signal.SIGTERM, lambda *_: worker.close())
     threading.Thread(target=lambda: (sys.stdin.read(), worker.close()), daemon=True).start()

@@ -24,7 +24,7 @@ from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.events import StoreDiscardedEvent, StoreWipedEvent, TaskResumedEvent, TaskStoppedEvent
 from kstreams_assign.model import Store
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.lookup import Reading
 from tests.restore.logs import Log
 from tests.samples import sample
 from tests.worker.damage import (
@@ -291,7 +291,7 @@ def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path
         rig.thread.tail(TASK, None)
         rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
         for key in sorted({key for key, _ in log.entries})[::20]:
-            peeked: Future[Value | None] = Future()
+            peeked: Future[Reading | None] = Future()
             rig.thread.peek(TASK, "totals", key, peeked)
             peeked.result(60)
         rig.until_event(StoreDiscardedEvent)

@@ -248,7 +248,7 @@ def test_a_look_up_at_the_owner_does_not_find_what_has_expired() -> None:
         answer: Future = Future()
         made._loop.peek(TASK, STORE, key, answer)
         made._loop.turn(wait=False)
-        (value,) = answer.result(0)
+        value: bytes | None = answer.result(0).value
         return value
 
     with driver(keep, auto_commit=False) as made:
@@ -322,7 +322,7 @@ def test_what_is_deleted_is_decided_by_the_time_of_the_input_that_is_committed()
 
 def running_with(of: TaskExpiry) -> Running:
     times = of._times
-    workspace = TaskWorkspace(TASK, SHAPE, {}, of._stores, AtWork(10_000), times, of)
+    workspace = TaskWorkspace(TASK, SHAPE, {}, of._stores, AtWork(10_000), times, expiry=of)
     return Running(workspace, InputOffsets({INPUT: 7}), times)
 
 

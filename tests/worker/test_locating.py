@@ -30,9 +30,9 @@ def test_the_hash_is_kafkas(key, hashed):
 def test_a_key_is_found_where_its_partition_is():
     number = partition_of(b"ann", 4)
     mine, other = TopicPartition("orders", number), TopicPartition("orders", (number + 1) % 4)
-    location = locate(SHAPE, 4, b"ann", {HOST_1: (other,), HOST_2: (mine,)}, {HOST_1: (mine,), HOST_2: (other,)})
+    location = locate(SHAPE, number, {HOST_1: (other,), HOST_2: (mine,)}, {HOST_1: (mine,), HOST_2: (other,)})
     assert location == {"active": "two:2", "standbys": ["one:1"]}
 
 
 def test_without_endpoints_nothing_is_known():
-    assert locate(SHAPE, 4, b"ann", {}, {}) == {"active": None, "standbys": []}
+    assert locate(SHAPE, 3, {}, {}) == {"active": None, "standbys": []}

@@ -19,6 +19,10 @@ from kstreams_assign.events import (
     DecisionEvent,
     Event,
     FunctionFailedEvent,
+    GlobalTableReadingEvent,
+    GlobalTableReadyEvent,
+    GlobalTableRebuiltEvent,
+    GlobalTableStoppedEvent,
     JoiningEvent,
     LostEvent,
     Placement,
@@ -220,6 +224,25 @@ def test_the_end_of_a_session_says_whether_work_is_left():
         "The application has disconnected; all its work is committed.",
         "The application has disconnected; uncommitted records are read again by the next session.",
     ]
+
+
+def test_a_global_table_reads_as_sentences():
+    story = Story()
+    table = {"table": "countries", "topic": "codes"}
+    story.say(GlobalTableReadingEvent(**table, remaining=12_000, offsets_per_s=None, left_s=None))
+    story.say(GlobalTableReadingEvent(**table, remaining=1, offsets_per_s=100, left_s=90))
+    story.say(GlobalTableReadyEvent(**table, offsets=12_000))
+    story.say(GlobalTableStoppedEvent(table="countries", reason="no space left", retry_ms=1_000))
+    story.say(GlobalTableRebuiltEvent(table="countries", reason="a block is damaged"))
+    reading, then = "Global table countries is being read: ", "It can be read when it is complete."
+    assert story.lines == [
+        f"{reading}12,000 offsets of topic codes remain. {then}",
+        f"{reading}1 offset of topic codes remains, about 1 min 30 s left. {then}",
+        "Global table countries is complete: 12,000 offsets of topic codes read.",
+        "Global table countries is not kept up to date (no space left); it is tried again in 1 s.",
+        "Global table countries is built again from the start of its topic (a block is damaged).",
+    ]
+    assert story.levels == [logging.INFO] * 3 + [logging.WARNING] * 2
 
 
 def test_workers_on_a_broker_say_who_joined_what_moved_and_who_left(app: App):

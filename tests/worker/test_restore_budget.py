@@ -95,7 +95,7 @@ def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_
         peeked.add_done_callback(lambda _: answered.put(reader.polls))  # by its thread, in the midst of its turn
         before = reader.polls
         thread.peek(TASK, "totals", b"key-1", peeked)
-        assert peeked.result(60) == (b"value-1",)
+        assert peeked.result(60).value == b"value-1"
         assert answered.get(timeout=60) - before <= 2
     finally:
         thread.stop()

@@ -41,6 +41,14 @@ def test_what_is_not_set_stays_unset_and_the_first_process_has_a_directory_of_it
     assert (shared.application_server, shared.http) == (None, "127.0.0.1:0")
 
 
+def test_each_process_answers_queries_at_a_port_of_its_own_and_a_free_port_stays_free():
+    config = Config("app", "b:1", query="127.0.0.1:7000", application_server="127.0.0.1:7000")
+    shared = share_settings(config, 2, None)
+    assert (shared.query, shared.application_server) == ("127.0.0.1:7002", "127.0.0.1:7002")
+    free = share_settings(Config("app", "b:1", query="127.0.0.1:0", application_server="a:0"), 2, None)
+    assert (free.query, free.application_server) == ("127.0.0.1:0", "a:0")
+
+
 def test_a_port_beyond_the_last_is_refused():
     config = Config(application_id="app", bootstrap_servers="b:1", application_server="here:65535")
     assert share_settings(config, 0, None).application_server == "here:65535"

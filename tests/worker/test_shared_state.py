@@ -60,7 +60,7 @@ class SeenState(NamedTuple):
     """The state that the worker's function saw."""
 
     plain: Mapping[bytes, bytes]
-    stamped: Mapping[bytes, ValueAndTime]
+    stamped: Mapping[bytes, ValueAndTime[bytes]]
     partition_time: int | None
 
 

@@ -16,6 +16,7 @@ from kstreams_assign.adapters.confluent.deletions import RecordDeletions
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
+from kstreams_assign.adapters.confluent.stable_ends import StableEnds
 from kstreams_assign.adapters.confluent.topic_reader import TopicReader
 from kstreams_assign.adapters.confluent.transactions import TransactionalProducer
 
@@ -27,6 +28,7 @@ __all__ = [
     "RecordDeletions",
     "RecordProducer",
     "SourceLimits",
+    "StableEnds",
     "TopicReader",
     "TransactionalProducer",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
@@ -58,6 +58,14 @@ class ClusterAdmin:
         """High watermarks. Raises ``BrokerUnavailable``, and ``BrokerError`` for a partition that does not exist."""
         deadline = time.monotonic() + timeout_s
         return self._offsets(self._all_existing(partitions, timeout_s), LAST, deadline)
+
+    def stable_end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """Last stable offsets: where readers of committed records end. Raises ``BrokerUnavailable``.
+
+        The partitions must exist.
+        """
+        deadline = time.monotonic() + timeout_s
+        return self._offsets(partitions, LAST, deadline, IsolationLevel.READ_COMMITTED)
 
     def start_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """The first offsets that the log still holds; raises as ``end_offsets`` does."""
@@ -110,11 +118,26 @@ class ClusterAdmin:
         entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
         return None if entry is None else str(entry.value)
 
+    def settings_of(self, topics: Iterable[str], key: str, timeout_s: float) -> dict[str, str | None]:
+        """What a setting of each topic is now; topics that do not exist are left out.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        settings = self._settings(topics, timeout_s)
+        return {topic: entries[key].value for topic, entries in settings.items() if key in entries}
+
     def own_settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str | None]]:
         """What was set for each topic alone, without the brokers' defaults; topics that do not exist are left out.
 
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
+        return {
+            topic: {key: entry.value for key, entry in entries.items() if entry.source == _OWN}
+            for topic, entries in self._settings(topics, timeout_s).items()
+        }
+
+    def _settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, Any]:
+        """The client's entries of those that exist."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
@@ -122,13 +145,8 @@ class ClusterAdmin:
         def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
             return self._admin.describe_configs(resources, request_timeout=left_s)
 
-        settings_by_resource = self._answers(
-            "describe settings of", ask, time.monotonic() + timeout_s, tolerated=ABSENT
-        )
-        return {
-            resource.name: {key: entry.value for key, entry in entries.items() if entry.source == _OWN}
-            for resource, entries in settings_by_resource.items()
-        }
+        answers = self._answers("describe settings of", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
+        return {resource.name: entries for resource, entries in answers.items()}
 
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """Return each topic's number of partitions, without topics that do not exist. Raises ``BrokerUnavailable``."""
@@ -223,7 +241,11 @@ class ClusterAdmin:
         return existing
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: float
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        deadline: float,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
         """Offsets of partitions that are known to exist: waits for a partition that the broker does not know yet."""
         wanted = {ClientPartition(*partition): spec for partition in partitions}
@@ -231,7 +253,7 @@ class ClusterAdmin:
             return {}
 
         def ask(left_s: float) -> Mapping[ClientPartition, Future[Any]]:
-            return self._admin.list_offsets(wanted, request_timeout=left_s)
+            return self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=left_s)
 
         while True:
             results = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)

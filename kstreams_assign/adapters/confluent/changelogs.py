@@ -107,7 +107,7 @@ class ConfluentChangelogReader:
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
         """Of each partition that exists; None while its leader does not tell. Raises ``BrokerUnavailable``."""
         bounds, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s, _LEADER_TIMEOUT_S)
-        limits = self._limits.look_up(bounds)
+        limits = self._limits.look_up([at for at, its in bounds.items() if its is not None])
         self._read_on(limits)
         return {at: its and Bounds(*its, ids.get(at.topic), limits.get(at)) for at, its in bounds.items()}
 

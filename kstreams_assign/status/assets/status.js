@@ -303,6 +303,16 @@
     );
   }
 
+  function globalTables(status) {
+    at("tables").hidden = !status.global_tables.length;
+    fill("global-tables", status.global_tables, () =>
+      status.global_tables.map((table) => {
+        const state = table.stopped || (table.ready ? "can be read" : "is being read to its end");
+        return element("li", "", `${table.name} (topic ${table.topic}): ${state}, lag ${number(table.lag)}`);
+      }),
+    );
+  }
+
   function warned(status) {
     at("warned").hidden = !status.warnings.length;
     fill("warnings", status.warnings, () => status.warnings.map((text) => element("li", "", text)));
@@ -311,7 +321,7 @@
   // --- over and over ------------------------------------------------------------------
 
   function show(status) {
-    for (const part of [head, verdicts, cards, warmups, tasks, processes, warned]) part(status);
+    for (const part of [head, verdicts, cards, warmups, tasks, processes, globalTables, warned]) part(status);
     document.body.dataset.shown = String(status.now_ms);
   }
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.errors import MalformedFrame
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, Frames, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, Frames, frame
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5) | st.binary(max_size=5)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4).map(tuple), max_leaves=10)

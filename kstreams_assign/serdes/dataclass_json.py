@@ -1,0 +1,158 @@
+"""Dataclasses as JSON objects: fields by name, each with the type that the class declares.
+
+A class is compiled once to functions that read its fields. A member that the class does not have is left out, so a new
+field can be written before all programs know it; a missing member takes the field's default. What must not live here:
+JSON itself (``text_and_packed``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import orjson
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.serdes.serde import Serde
+from kstreams_assign.serdes.text_and_packed import write_json
+
+T = TypeVar("T")
+Read = Callable[[Any], Any]
+_ALLOWED = (
+    "JSON has no such type; use str, int, float, bool, list, dict with str as keys, another dataclass, or one of these "
+    "or None; for other types make a Serde of your own"
+)
+
+
+class _Member(NamedTuple):
+    name: str
+    read: Read
+    required: bool
+
+
+def json_of(kind: type[T]) -> Serde[T]:
+    """Return the serde of a dataclass. Raises ``ConfigError`` for another class, or a field that JSON cannot hold."""
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        raise ConfigError(f"{kind!r} is not a dataclass: put @dataclass above the class, or use Serdes.json")
+    serde: Serde[T] = _compiled(kind)
+    return serde
+
+
+@cache
+def _compiled(kind: type[Any]) -> Serde[Any]:
+    read = _class_reader(kind, {})
+
+    def serialize(value: Any) -> bytes:
+        if type(value) is not kind:
+            raise TypeError(f"must be {kind.__name__}")
+        return write_json(value)
+
+    def deserialize(data: bytes) -> Any:
+        return read(orjson.loads(data))
+
+    return Serde(f"JSON of {kind.__name__}", serialize, deserialize)
+
+
+def _class_reader(kind: type, readers: dict[type, Read]) -> Read:
+    """Return what makes an object of a JSON value; ``readers`` has those of the classes that it is part of."""
+    hints = get_type_hints(kind)
+    members: list[_Member] = []
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise TypeError(f"must be an object, for {kind.__name__}")
+        given = {}
+        for name, read_member, required in members:
+            if name in value:
+                try:
+                    given[name] = read_member(value[name])
+                except (TypeError, ValueError) as cause:
+                    raise type(cause)(f"{name}: {cause}") from None
+            elif required:
+                raise ValueError(f"{name}: missing")
+        return kind(**given)
+
+    readers[kind] = read  # before its fields: one of them may be of this class
+    members += [_member(kind, each, hints[each.name], readers) for each in fields(kind)]
+    return read
+
+
+def _member(kind: type, field: Field[Any], hint: Any, readers: dict[type, Read]) -> _Member:
+    if not field.init or field.name.startswith("_"):
+        raise ConfigError(
+            f"{kind.__name__}.{field.name}: must be an argument of the class, without an underscore in front"
+        )
+    required = field.default is MISSING and field.default_factory is MISSING
+    return _Member(field.name, _reader(hint, f"{kind.__name__}.{field.name}", readers), required)
+
+
+def _reader(hint: Any, place: str, readers: dict[type, Read]) -> Read:
+    """Return what reads a JSON value as a type. Raises ``ConfigError`` for a type that JSON does not have."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if is_dataclass(hint) and isinstance(hint, type):
+        return readers.get(hint) or _class_reader(hint, readers)
+    if origin is list:
+        return _list_of(_reader(arguments[0], place, readers))
+    if origin is dict and arguments[0] is str:
+        return _dict_of(_reader(arguments[1], place, readers))
+    if origin in {Union, UnionType} and len(arguments) == 2 and NoneType in arguments:
+        (other,) = (each for each in arguments if each is not NoneType)
+        return _optional(_reader(other, place, readers))
+    raise ConfigError(f"{place} is {getattr(hint, '__name__', hint)}: {_ALLOWED}")
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _read_float(value: Any) -> float:
+    if type(value) not in {float, int}:
+        raise TypeError(f"must be a number, not {value!r:.60}")
+    return float(value)
+
+
+def _exactly(kind: type) -> Read:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"must be {kind.__name__}, not {value!r:.60}")
+        return value
+
+    return read
+
+
+def _list_of(read_item: Read) -> Read:
+    def read(value: Any) -> Any:
+        if type(value) is not list:
+            raise TypeError(f"must be list, not {value!r:.60}")
+        return list(map(read_item, value))
+
+    return read
+
+
+def _dict_of(read_item: Read) -> Read:
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise TypeError(f"must be dict, not {value!r:.60}")
+        return {name: read_item(item) for name, item in value.items()}
+
+    return read
+
+
+def _optional(read_other: Read) -> Read:
+    def read(value: Any) -> Any:
+        return None if value is None else read_other(value)
+
+    return read
+
+
+_PLAIN: Mapping[Any, Read] = {
+    **{kind: _exactly(kind) for kind in (str, int, bool, NoneType, list, dict)},
+    float: _read_float,
+    Any: _any,
+    object: _any,
+}

@@ -1,0 +1,203 @@
+"""Keyed timers of one task: how its store keeps them, and which are due. Pure: entries and times come from the caller.
+
+The store has two entries for a timer. One is ordered by time (``t``, time, name, key), and all that have one are to be
+fired. The other (``k``, name, key) says for when the timer is set, so that ``set`` replaces it.
+
+The next timers are also in memory, so that nothing is read while none is due: all entries before a *horizon*. When they
+are used up, one range read brings the next ones and moves the horizon; a task that begins reads its first ones so. A
+timer that was replaced or cancelled stays in memory until it is due, and is skipped as the store lacks it.
+
+Writes are made in an order of which each first part is sound: at least once, a crash may keep only a first part of a
+commit's changelog records. A fired timer is deleted *last*, once what its call wrote has arrived.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+TIME_MAX = 2**63 - 1
+NAME_BYTES_MAX = 255
+AHEAD = 1_000
+"""Timers that one range read brings into memory; at most twice as many are kept there."""
+
+_BY_TIME, _BEYOND, _BY_KEY = b"t", b"u", b"k"
+_TIME, _NAME = struct.Struct(">Q"), struct.Struct(">B")
+
+
+class Timer(NamedTuple):
+    """A timer of a key: ``at_ms`` on the clock of its subtopology. A key has one timer of each name."""
+
+    key: bytes
+    at_ms: int
+    name: str = ""
+
+
+class Entries(Protocol):
+    """The store of the timers, with the writes that wait for the commit."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def put(self, key: bytes, value: bytes) -> None: ...
+
+    def delete(self, key: bytes) -> None: ...
+
+    def delete_last(self, key: bytes) -> None:
+        """Delete as ``delete`` does; at least once the changelog gets it after all that is committed with it."""
+        ...
+
+
+def time_key(timer: Timer) -> bytes:
+    """Return the key of the entry that is ordered by time."""
+    return _BY_TIME + _TIME.pack(timer.at_ms) + _named(timer.name, timer.key)
+
+
+def read_time_key(entry: bytes) -> Timer:
+    """Return the timer of an entry that is ordered by time."""
+    (at_ms,) = _TIME.unpack_from(entry, 1)
+    (length,) = _NAME.unpack_from(entry, 9)
+    return Timer(entry[10 + length :], at_ms, entry[10 : 10 + length].decode())
+
+
+def index_key(key: bytes, name: str) -> bytes:
+    """Return the key of the entry that says for when a timer is set."""
+    return _BY_KEY + _named(name, key)
+
+
+def pending(entries: Entries) -> Iterator[Timer]:
+    """Yield all timers that a store keeps, in the order of their times."""
+    return (read_time_key(key) for key, _ in entries.range(_BY_TIME, _BEYOND))
+
+
+def _named(name: str, key: bytes) -> bytes:
+    encoded = name.encode()
+    return _NAME.pack(len(encoded)) + encoded + key
+
+
+class TimerQueue:
+    """Set, cancel and take the timers of one task.
+
+    A timer that was taken is as good as fired for ``get``, ``set`` and ``cancel``; ``done`` deletes it. ``ahead`` is
+    how many timers a range read brings.
+    """
+
+    def __init__(self, entries: Entries, ahead: int = AHEAD) -> None:
+        self._entries = entries
+        self._ahead = ahead
+        self._front: list[bytes] = []
+        """A heap of time keys, with all of the store's before the horizon."""
+        self._horizon = _BY_TIME
+        self._taken: set[bytes] = set()
+
+    def set(self, timer: Timer) -> None:
+        """Set a timer in place of the key's earlier one of that name."""
+        index, new = index_key(timer.key, timer.name), time_key(timer)
+        earlier = self._set_for(index, timer)
+        if earlier is not None and earlier != new:
+            self._entries.delete(earlier)
+        self._entries.put(index, _TIME.pack(timer.at_ms))
+        self._entries.put(new, b"")
+        self._taken.discard(new)
+        if new < self._horizon:
+            heappush(self._front, new)
+            if len(self._front) > 2 * self._ahead:
+                self._shorten()
+
+    def cancel(self, key: bytes, name: str) -> bool:
+        """Delete a timer; return whether there was one."""
+        index = index_key(key, name)
+        earlier = self._set_for(index, Timer(key, 0, name))
+        if earlier is None:
+            return False
+        self._entries.delete(earlier)
+        self._entries.delete(index)
+        return True
+
+    def get(self, key: bytes, name: str) -> int | None:
+        """Return for when a timer is set, or None."""
+        earlier = self._set_for(index_key(key, name), Timer(key, 0, name))
+        return None if earlier is None else read_time_key(earlier).at_ms
+
+    def _set_for(self, index: bytes, timer: Timer) -> bytes | None:
+        """Return the time key of a timer that is set and not taken."""
+        at = self._entries.get(index)
+        if at is None:
+            return None
+        set_for = time_key(timer._replace(at_ms=_TIME.unpack(at)[0]))
+        return None if set_for in self._taken else set_for
+
+    # --- what is due -------------------------------------------------------------------
+
+    def due_ms(self) -> int | None:
+        """Return a time before which none is due; None if there is no timer.
+
+        It reads nothing, so it is 0 while the next timers are not in memory: ``take`` reads them.
+        """
+        if self._front:
+            return read_time_key(self._front[0]).at_ms
+        return 0 if self._horizon < _BEYOND else None
+
+    def take(self, now_ms: int, timers_max: int) -> list[Timer]:
+        """Return the next timers with ``at_ms <= now_ms``, at most so many, ordered by time, then name and key."""
+        end = _BY_TIME + _TIME.pack(now_ms + 1)
+        taken: list[bytes] = []
+        while len(taken) < timers_max:
+            next_ones = self._pop(end, timers_max - len(taken))
+            if not next_ones:
+                break
+            stored = self._entries.get_many(next_ones)
+            taken += [key for key, value in zip(next_ones, stored, strict=True) if value is not None]
+        self._taken.update(taken)
+        return list(map(read_time_key, taken))
+
+    def _pop(self, end: bytes, keys_max: int) -> list[bytes]:
+        """Remove the next keys before ``end`` from memory; a key may be there twice."""
+        popped: list[bytes] = []
+        while len(popped) < keys_max:
+            if not self._front and self._horizon < _BEYOND:
+                self._read_ahead()
+            if not self._front or self._front[0] >= end:
+                break
+            key = heappop(self._front)
+            if key not in self._taken and key not in popped[-1:]:
+                popped.append(key)
+        return popped
+
+    def done(self, timers: Iterable[Timer]) -> None:
+        """Delete timers that were taken, as far as they were not set again since."""
+        keys = [key for key in map(time_key, timers) if key in self._taken]
+        self._taken.difference_update(keys)
+        indexes = [index_key(timer.key, timer.name) for timer in map(read_time_key, keys)]
+        for key, index, at in zip(keys, indexes, self._entries.get_many(indexes), strict=True):
+            self._entries.delete_last(key)
+            if at == key[1:9]:
+                self._entries.delete_last(index)
+
+    def take_again(self, timers: Iterable[Timer]) -> None:
+        """Take timers that were taken before, also those set again since: that was undone."""
+        self._taken.update(map(time_key, timers))
+
+    def forget(self) -> None:
+        """Read the store again: writes were undone. What was taken is due again."""
+        self._front, self._horizon = [], _BY_TIME
+        self._taken.clear()
+
+    def _read_ahead(self) -> None:
+        keys = [key for key, _ in islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1)]
+        self._horizon = keys.pop() if len(keys) > self._ahead else _BEYOND
+        self._front = keys
+
+    def _shorten(self) -> None:
+        """Keep only the first ones in memory; the others are read again in their turn."""
+        kept = sorted(set(self._front))
+        if len(kept) > self._ahead:
+            self._horizon = kept[self._ahead]
+        self._front = kept[: self._ahead]
+        heapify(self._front)

@@ -1,0 +1,229 @@
+"""What a task has to do at times: its punctuators, and its keyed timers as the user's code sees them.
+
+What must not live here: who makes the calls that are due (``due_calls``, ``sidecar``), how timers are kept
+(``tasks.timers``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import overload
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.buffer import WriteBuffer
+from kstreams_assign.tasks.pieces import Pieces
+from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, Timer, TimerQueue
+from kstreams_assign.tasks.times import PartitionTime, stream_time_ms
+from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
+from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.given import Place
+from kstreams_assign.worker.views import KeyValueStore
+
+
+class TimerEntries(KeyValueStore):
+    """The store of the timers, for ``TimerQueue``."""
+
+    __slots__ = ()
+
+    def delete_last(self, key: bytes) -> None:
+        """Delete a key; at least once the changelog gets the tombstone after all that is committed with it."""
+        self._writes.delete_last(key, self._at_work.record.timestamp_ms)
+
+
+class Timers:
+    """Set and cancel the keyed timers of a task (``task.timers``); the subtopology declares them with ``timers``.
+
+    A timer is kept in a store with a changelog, so it survives crashes and moves with its task. It is deleted in the
+    commit that has the effects of its call. A key has one timer of each ``name``; names have at most 255 bytes.
+    """
+
+    __slots__ = ("_place", "_queue")
+
+    def __init__(self, queue: TimerQueue, place: Place) -> None:
+        self._queue = queue
+        self._place = place
+
+    def set(self, key: bytes, at_ms: int, name: str = "") -> None:
+        """Set a timer, in place of an earlier one of the key and name.
+
+        It is due when its clock reaches ``at_ms`` (milliseconds since 1970); at once if that is past. Raises
+        ``TypeError`` and ``ConfigError`` for another key, time or name.
+        """
+        self._check(key, name)
+        if self._place.number("at_ms", at_ms, _ALLOWED_TIMES) > TIME_MAX:
+            self._place.refuse_value("at_ms", at_ms, _ALLOWED_TIMES)
+        self._queue.set(Timer(key, at_ms, name))
+
+    def cancel(self, key: bytes, name: str = "") -> bool:
+        """Delete a timer, and return whether there was one that was not fired yet."""
+        self._check(key, name)
+        return self._queue.cancel(key, name)
+
+    def get(self, key: bytes, name: str = "") -> int | None:
+        """Return for when a timer is set, in milliseconds since 1970; None if there is none."""
+        self._check(key, name)
+        return self._queue.get(key, name)
+
+    def _check(self, key: bytes, name: str) -> None:
+        if type(key) is not bytes:
+            self._place.check("key", (key,))
+        if type(name) is not str:
+            self._place.check("name", (name,), frozenset({str}))
+        if name and len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+            self._place.refuse_value("name", name, f"at most {NAME_BYTES_MAX} bytes in UTF-8")
+
+
+_ALLOWED_TIMES = "from 0 to 2^63 - 1, milliseconds since 1970"
+
+
+class DueTimers(Sequence[Timer]):
+    """Hold timers that are due, in the order of their times; a slice is a plain list.
+
+    The timer that was read last is at work, ``chosen`` is its index: what is written or emitted has its time.
+    """
+
+    __slots__ = ("_at_work", "_timers", "chosen")
+
+    def __init__(self, timers: Sequence[Timer], at_work: AtWork) -> None:
+        self._timers = timers
+        self._at_work = at_work
+        self._choose(0)
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __iter__(self) -> Iterator[Timer]:
+        for index, timer in enumerate(self._timers):
+            self._choose(index)
+            yield timer
+
+    @overload
+    def __getitem__(self, index: int) -> Timer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Timer]: ...
+    def __getitem__(self, index: int | slice) -> Timer | Sequence[Timer]:
+        if isinstance(index, slice):
+            return self._timers[index]
+        timer = self._timers[index]
+        self._choose(index % len(self._timers))
+        return timer
+
+    def _choose(self, index: int) -> None:
+        self.chosen = index
+        self._at_work.record = at_time(self._timers[index].at_ms)
+
+    def __repr__(self) -> str:
+        return f"DueTimers({self._timers!r})"
+
+
+def at_time(time_ms: int) -> Record:
+    """Return what is at work while no record is: what is written or emitted has this time and no headers."""
+    return Record("", -1, -1, time_ms, None, None)
+
+
+class Timing:
+    """The clocks, punctuators and timers of one running task. ``active``: something may ever be due."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        declared: KeyedTimers | None,
+        stores: TaskStores | None,
+        buffer: WriteBuffer,
+        at_work: AtWork,
+        times: Mapping[TopicPartition, PartitionTime],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._task = task
+        self._times = times
+        self.wall_ms = wall_ms
+        self.active = declared is not None
+        self.declared = declared
+        self.pieces = Pieces()
+        """The sizes of the next batches of timers, after one in which the function raised."""
+        self._punctuations: Mapping[TimersClock, PunctuationQueue] = {
+            "stream": PunctuationQueue(),
+            "wall": PunctuationQueue(),
+        }
+        self._queue: TimerQueue | None = None
+        self._timers: Timers | None = None
+        if declared is not None and stores is not None:
+            place = Place(task, "timers", at_work)
+            self._queue = TimerQueue(TimerEntries(declared.store, stores, buffer, at_work, task))
+            self._timers = Timers(self._queue, place)
+
+    @property
+    def timers(self) -> Timers:
+        """Return the keyed timers. Raises ``ConfigError`` for a subtopology that declares none."""
+        if self._timers is None:
+            raise ConfigError(
+                f"timers: subtopology {self._task.subtopology} declares none; write Subtopology(..., timers=function)"
+            )
+        return self._timers
+
+    @property
+    def timer_queue(self) -> TimerQueue:
+        """Return what keeps the timers, for a subtopology that declares them."""
+        assert self._queue is not None, "no timers are declared"
+        return self._queue
+
+    def every(self, interval_ms: int, call: Callable[..., None], clock: TimersClock) -> Punctuation:
+        """Schedule a punctuator: by stream time as soon as there is any, by the wall clock after an interval."""
+        if isinstance(interval_ms, bool) or not isinstance(interval_ms, int) or interval_ms < 1:
+            raise ConfigError(f"every: interval_ms = {interval_ms!r}: must be a whole number >= 1, milliseconds")
+        queue = self._punctuations.get(clock)
+        if queue is None:
+            raise ConfigError(f"every: clock = {clock!r}: must be {CLOCKS}")
+        self.active = True
+        return queue.schedule(0 if clock == "stream" else self.wall_ms() + interval_ms, interval_ms, call)
+
+    # --- what is due -------------------------------------------------------------------
+
+    def stream_ms(self) -> int | None:
+        """Return the stream time; None before the first record."""
+        return stream_time_ms(self._times.values())
+
+    def now_ms(self, clock: TimersClock) -> int | None:
+        """Return the time of a clock; the stream's is None before the first record."""
+        return self.wall_ms() if clock == "wall" else self.stream_ms()
+
+    def is_due(self) -> bool:
+        """Return whether a punctuator or a timer is due, or may be (it may have been cancelled)."""
+        return self._is_due("wall") or self._is_due("stream")
+
+    def _is_due(self, clock: TimersClock) -> bool:
+        due_ms, now_ms = self._next_ms(clock), self.now_ms(clock)
+        return due_ms is not None and now_ms is not None and due_ms <= now_ms
+
+    def wait_ms(self) -> int | None:
+        """Return for how long nothing is due unless records arrive; None: for ever."""
+        if self._is_due("stream"):
+            return 0
+        due_ms = self._next_ms("wall")
+        return None if due_ms is None else max(0, due_ms - self.wall_ms())
+
+    def _next_ms(self, clock: TimersClock) -> int | None:
+        due_ms = self._punctuations[clock].due_ms()
+        if self._queue is None or self.declared is None or self.declared.clock != clock:
+            return due_ms
+        timers_ms = self._queue.due_ms()
+        return due_ms if timers_ms is None else timers_ms if due_ms is None else min(due_ms, timers_ms)
+
+    def punctuations(self) -> Iterator[tuple[Punctuation, TimersClock, int]]:
+        """Yield the punctuators that are due, with the clock and its time; go on when the call was made."""
+        for clock, queue in self._punctuations.items():
+            now_ms = self.now_ms(clock)
+            while now_ms is not None and (punctuation := queue.take(now_ms)) is not None:
+                yield punctuation, clock, now_ms
+                queue.put_back(punctuation, now_ms)
+
+    def take(self, timers_max: int) -> list[Timer]:
+        """Take the next timers that are due, at most so many."""
+        if self._queue is None or self.declared is None or timers_max < 1:
+            return []
+        now_ms = self.now_ms(self.declared.clock)
+        return [] if now_ms is None else self._queue.take(now_ms, timers_max)

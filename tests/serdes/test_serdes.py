@@ -1,0 +1,256 @@
+"""Serdes: what is written is read again, what cannot be coded is refused, and a type stands for its serde."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign import ConfigError, Serde, Serdes
+from kstreams_assign.serdes.named import serde_of
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.none() | st.booleans() | INT64 | FINITE | st.text()
+SHAPES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "string": st.text(),
+    "short": st.integers(-(2**15), 2**15 - 1),
+    "integer": st.integers(-(2**31), 2**31 - 1),
+    "long": INT64,
+    "float": st.floats(width=32, allow_nan=False),
+    "double": st.floats(allow_nan=False),
+    "boolean": st.booleans(),
+    "uuid": st.uuids(),
+    "bytes": st.binary(),
+    "json": SHAPES,
+    "msgpack": SHAPES,
+}
+
+
+@dataclass
+class Line:
+    article: str
+    price: float
+    count: int = 1
+
+
+@dataclass
+class Order:
+    customer: str
+    lines: list[Line]
+    paid: bool = False
+    note: str | None = None
+    gift: Line | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    more: Any = None
+
+
+@dataclass
+class Node:
+    name: str
+    below: list[Node] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_is_written_is_read_again(name: str) -> None:
+    serde = getattr(Serdes, name)
+
+    @given(VALUES[name])
+    def round_trip(value: object) -> None:
+        data = serde.serialize(value)
+        assert type(data) is bytes
+        read = serde.deserialize(data)
+        assert read == value
+        assert type(read) is type(value)
+
+    round_trip()
+
+
+@pytest.mark.parametrize("name", ["string", "uuid", "boolean", "short", "integer", "long", "double", "json", "msgpack"])
+def test_any_bytes_are_read_or_refused_with_one_of_the_faults(name: str) -> None:
+    serde = getattr(Serdes, name)
+
+    @given(st.binary(max_size=40))
+    def read(data: bytes) -> None:
+        try:
+            value = serde.deserialize(data)
+        except serde.faults:
+            return
+        assert value is not None or name in {"json", "msgpack"}
+
+    read()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("string", 5),
+        ("string", "\ud800"),
+        ("short", 2**15),
+        ("integer", 2**31),
+        ("long", 2**63),
+        ("long", "5"),
+        ("long", 5.0),
+        ("float", 1e39),
+        ("double", "5"),
+        ("boolean", 1),
+        ("uuid", "123e4567-e89b-12d3-a456-426614174000"),
+        ("void", b""),
+        ("json", {5: "a key that is no text"}),
+        ("json", 2**64),
+        ("json", object()),
+        ("msgpack", object()),
+    ],
+)
+def test_a_value_of_another_type_is_refused(name: str, value: object) -> None:
+    serde = getattr(Serdes, name)
+    with pytest.raises(serde.faults):
+        serde.serialize(value)
+
+
+@pytest.mark.parametrize("text", ["{123e4567-e89b-12d3-a456-426614174000}", "123e4567e89b12d3a456426614174000", "1-1"])
+def test_a_uuid_in_another_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="form"):
+        Serdes.uuid.deserialize(text.encode())
+
+
+@given(st.dictionaries(st.text(), PLAIN))
+def test_equal_values_are_equal_bytes_of_json(value: dict[str, Any]) -> None:
+    assert Serdes.json.serialize(OrderedDict(reversed(value.items()))) == Serdes.json.serialize(value)
+
+
+@given(
+    st.text(), st.lists(st.tuples(st.text(), st.floats(allow_nan=False, allow_infinity=False), INT64)), st.booleans()
+)
+def test_a_dataclass_is_read_as_it_was_written(customer: str, lines: list[tuple[str, float, int]], paid: bool) -> None:
+    serde = Serdes.dataclass(Order)
+    order = Order(customer, [Line(*line) for line in lines], paid, gift=Line("none", 0.0), labels={"a": 1}, more=[1])
+    assert serde.deserialize(serde.serialize(order)) == order
+
+
+def test_a_dataclass_may_hold_itself() -> None:
+    serde = Serdes.dataclass(Node)
+    tree = Node("root", [Node("leaf"), Node("branch", [Node("leaf")])])
+    assert serde.deserialize(serde.serialize(tree)) == tree
+
+
+def test_unknown_members_are_left_out_and_missing_ones_have_their_defaults() -> None:
+    read = Serdes.dataclass(Order).deserialize(b'{"customer": "ann", "lines": [], "since": 2020}')
+    assert read == Order("ann", [])
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"customer": 5}, "customer: must be str, not 5"),
+        ({"customer": None}, "customer: must be str, not None"),
+        ({"paid": 1}, "paid: must be bool, not 1"),
+        ({"lines": {}}, "lines: must be list"),
+        ({"lines": [{"article": "a", "price": "x"}]}, "lines: price: must be a number, not 'x'"),
+        ({"lines": [{"article": "a", "price": True}]}, "price: must be a number"),
+        ({"lines": [{"article": "a"}]}, "lines: price: missing"),
+        ({"lines": ["a"]}, "must be an object, for Line"),
+        ({"labels": {"a": "b"}}, "labels: must be int, not 'b'"),
+        ({"labels": []}, "labels: must be dict"),
+        ({"gift": []}, "gift: must be an object"),
+    ],
+)
+def test_a_member_of_another_type_is_refused_by_name(change: dict[str, Any], named: str) -> None:
+    data = json.dumps({"customer": "ann", "lines": []} | change).encode()
+    with pytest.raises((TypeError, ValueError), match=named):
+        Serdes.dataclass(Order).deserialize(data)
+
+
+def test_a_whole_number_is_read_as_a_float_where_one_is_declared() -> None:
+    line = Serdes.dataclass(Line).deserialize(b'{"article": "a", "price": 5}')
+    assert (line.price, type(line.price)) == (5.0, float)
+
+
+@dataclass
+class Timed:
+    at: datetime
+
+
+@dataclass
+class Hidden:
+    _secret: str
+
+
+@dataclass
+class Keyed:
+    by_number: dict[int, str]
+
+
+@dataclass
+class Counted:
+    count: int = field(init=False, default=0)
+
+
+@dataclass
+class Either:
+    value: int | str
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (Timed, "Timed.at is datetime: JSON has no such type"),
+        (Hidden, "Hidden._secret: must be an argument of the class, without an underscore"),
+        (Keyed, "Keyed.by_number"),
+        (Counted, "Counted.count: must be an argument"),
+        (Either, "Either.value"),
+        (int, "is not a dataclass"),
+    ],
+)
+def test_a_class_that_json_cannot_hold_is_refused_when_the_serde_is_made(kind: type, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        Serdes.dataclass(kind)
+
+
+def test_an_object_of_another_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be Order"):
+        Serdes.dataclass(Order).serialize(Line("a", 1.0))  # type: ignore[arg-type]
+
+
+def test_a_type_stands_for_its_serde() -> None:
+    pairs: list[tuple[Any, Serde[Any]]] = [
+        (str, Serdes.string),
+        (int, Serdes.long),
+        (float, Serdes.double),
+        (bytes, Serdes.bytes),
+        (bool, Serdes.boolean),
+        (UUID, Serdes.uuid),
+        (Order, Serdes.dataclass(Order)),
+        (Serdes.msgpack, Serdes.msgpack),
+    ]
+    assert [serde_of("key", given_type) for given_type, _ in pairs] == [serde for _, serde in pairs]
+
+
+@pytest.mark.parametrize("given_type", [None, dict, "str", 5, object])
+def test_what_is_no_serde_is_refused_with_what_is_allowed(given_type: Any) -> None:
+    with pytest.raises(ConfigError, match=r"value = .*: must be str, int, float, bytes, bool, UUID, a dataclass, or a"):
+        serde_of("value", given_type)
+
+
+def test_the_order_of_longs_is_that_of_their_bytes_so_negative_ones_are_last() -> None:
+    numbers = [-2, -1, 0, 1, 2**40]
+    assert sorted(numbers, key=Serdes.long.serialize) == [0, 1, 2**40, -2, -1]
+
+
+def test_a_serde_without_a_topic_is_the_same_for_every_topic() -> None:
+    assert Serdes.long.for_topic("orders", "key") is Serdes.long
+    bound = Serde("a", str.encode, bytes.decode, bind=lambda topic, part: Serde(topic + part, str.encode, bytes.decode))
+    assert bound.for_topic("orders", "key").name == "orderskey"
+
+
+def test_one_nan_is_written_as_java_does() -> None:
+    assert Serdes.double.serialize(math.copysign(math.nan, -1)).hex() == "7ff8000000000000"

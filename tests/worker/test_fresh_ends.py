@@ -1,0 +1,55 @@
+"""Ends of changelogs are read after they were asked for, and together."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.worker.fresh_ends import FreshEnds
+
+FIRST, *OTHERS = [TopicPartition("log", number) for number in range(4)]
+
+
+def test_who_asks_during_a_request_shares_the_next_one():
+    began, go = threading.Event(), threading.Event()
+    asked: list[set[TopicPartition]] = []
+
+    def look(partitions):
+        asked.append(set(partitions))
+        began.set()
+        assert go.wait(30)
+        return dict.fromkeys(partitions, len(asked))
+
+    ends = FreshEnds(look)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(ends.ask, FIRST, 30)
+        assert began.wait(30)
+        later = [pool.submit(ends.ask, each, 30) for each in OTHERS]
+        pause = threading.Event()
+        while ends._next is None or len(ends._next.partitions) < len(OTHERS):
+            pause.wait(0.001)
+        go.set()
+        assert [first.result(30), *(each.result(30) for each in later)] == [1, 2, 2, 2]
+    assert asked == [{FIRST}, set(OTHERS)]
+    ends.close()
+
+
+def test_a_later_question_is_answered_with_a_later_look_also_after_an_error():
+    answers = iter([10, BrokerUnavailable("no broker"), 12])
+
+    def look(partitions):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict.fromkeys(partitions, answer)
+
+    ends = FreshEnds(look)
+    assert ends.ask(FIRST, 30) == 10
+    with pytest.raises(BrokerUnavailable):
+        ends.ask(FIRST, 30)
+    assert ends.ask(FIRST, 30) == 12
+    ends.close()
