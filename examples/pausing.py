@@ -9,12 +9,12 @@ from contextlib import suppress
 from kstreams_assign import Config, Record, Subtopology, Task, Worker
 
 
-def send_invoices(task: Task, orders: Sequence[Record]) -> None:
+def send_invoices(task: Task, purchases: Sequence[Record]) -> None:
     numbers = task.store("numbers")
-    for order in orders:
+    for purchase in purchases:
         number = int(numbers.get(b"last") or 0) + 1
         numbers.put(b"last", b"%d" % number)
-        task.emit("invoices", order.key, b"%d-%d" % (task.id.partition, number))
+        task.emit("invoices", purchase.key, b"%d-%d" % (task.id.partition, number))
 
 
 def toggle() -> None:
@@ -24,7 +24,7 @@ def toggle() -> None:
 
 
 config = Config(application_id="invoicing", bootstrap_servers=sys.argv[1])
-worker = Worker(config, [Subtopology(send_invoices, sources=["orders"], stores=["numbers"], sinks=["invoices"])])
+worker = Worker(config, [Subtopology(send_invoices, sources=["purchases"], stores=["numbers"], sinks=["invoices"])])
 signal.signal(signal.SIGUSR2, lambda *_: threading.Thread(target=toggle).start())
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 with suppress(KeyboardInterrupt):  # Ctrl-C or SIGTERM: commits, closes the tasks and leaves the group

@@ -255,18 +255,18 @@ def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(
 
 
 def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
-    ClusterAdmin(broker).create_topics({"orders": 1, "invoices": 2}, WITHIN_S)
+    ClusterAdmin(broker).create_topics({"purchases": 1, "invoices": 2}, WITHIN_S)
     invoices = [TopicPartition("invoices", number) for number in range(2)]
 
     def ends():
         return sum(ClusterAdmin(broker).end_offsets(invoices, WITHIN_S).values())
 
     with running("pausing.py", broker, folder=tmp_path) as process:
-        produce(broker, "orders", [b"ann", b"bob"], b"")
+        produce(broker, "purchases", [b"ann", b"bob"], b"")
         assert last_values(broker, "invoices", {b"ann": b"0-1", b"bob": b"0-2"}) == {b"ann": b"0-1", b"bob": b"0-2"}
         process.send_signal(signal.SIGUSR2)
         assert process.stdout.readline() == "paused: 0_0\n"
-        produce(broker, "orders", [b"ann"], b"")
+        produce(broker, "purchases", [b"ann"], b"")
         before = ends()
         process.send_signal(signal.SIGUSR2)
         assert process.stdout.readline() == "resumed: 0_0\n"

@@ -45,7 +45,8 @@ def take_requests(folder: Path, now_ms: int) -> list[StateRequest]:
     What is no request, or is too old, is only removed.
     """
     requests = folder / REQUESTS_FOLDER
-    requests.mkdir(mode=0o750, exist_ok=True)
+    if not requests.is_dir():  # removed since the start
+        requests.mkdir(mode=0o750, exist_ok=True)
     taken: list[tuple[int, StateRequest]] = []
     for path in requests.glob(f"*{_REQUEST}"):
         written_ms = path.stat().st_mtime_ns
