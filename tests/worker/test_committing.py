@@ -237,6 +237,29 @@ def test_dropped_records_that_were_sent_ahead_of_a_later_commit_are_sent_again(d
     assert desk.written() == (2, 2)
 
 
+def test_what_was_sent_ahead_of_discarded_work_never_arrives(desk: Desk) -> None:
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    desk.committer.discard_work()
+    assert workspace.unsent(), "a task that goes on sends it again"
+    desk.begin()
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.written() == (2, 1)
+
+
+def test_discarded_work_leaves_the_commit_under_way_alone(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None
+    desk.committer.discard_work()
+    desk.committer.send_ahead(workspace := workspace_of(desk))
+    desk.committer.discard_work()
+    assert end_of(desk) is CommitEnd.DONE
+    assert workspace.unsent()
+    desk.begin()
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.written() == (4, 2), "those of the commits alone"
+
+
 def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None:
     desk.group.lease_s = -0.1
     desk.begin()
