@@ -42,6 +42,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("drain",): (2, ("--config", "none.toml")),
     ("pause",): (2, ("--config", "none.toml")),
     ("resume",): (2, ("--config", "none.toml")),
+    ("get",): (2, ("orders", "totals", "key", "--query", "no-port")),
     ("clean",): (2, ("--config", "none.toml")),
     ("history", "follow"): ("history", ("--out", "history", "-b", NO_BROKER)),
     ("history", "report"): ("history", ("--out", "history", "--html", "page.html")),

@@ -175,11 +175,11 @@ class RocksTaskStores:
                 before = set(self._held.families)
                 self._agree_on_families(on_disk)
                 names = set(store_names)
-                self._drop_old_indexes(names)
                 self._agree_on_kinds(names & before, timestamped)
                 for name in sorted(names - before):
                     self._begin_family(name)
                 self._take_handles()
+                self._drop_old_indexes(names)
         except StateError:
             self.close()
             raise
@@ -418,13 +418,8 @@ class RocksTaskStores:
 
     def _drop_old_indexes(self, names: set[str]) -> None:
         """A store that is written without its index of times leaves that behind: it is built again when it is used."""
-        for index, family in list(self._held.families.items()):
-            if index not in names and indexed_by(index) in names:
-                batch = WriteBatch(raw_mode=True)
-                batch.delete(family_key(index))
-                self._apply(batch)
-                self._db.drop_column_family(family)
-                del self._held.families[index]
+        for index in [name for name in self._held.families if name not in names and indexed_by(name) in names]:
+            self.drop(index, None)
 
     def _agree_on_kinds(self, before: Iterable[str], timestamped: frozenset[str]) -> None:
         """Values of another layout would be misread, so a store declared otherwise than it was written is of no use."""

@@ -3,8 +3,8 @@
 A function may raise for one record of thousands. The batch is undone and worked on in smaller pieces: those in which
 the function returns are done, and a record for which it raises alone is guilty. A function that reads its records one
 after the other raises at the guilty record, which is then the record at work: what is before it and behind it stays
-together, so each innocent record is worked on twice at most. A function that reads ahead gives no such hint, and its
-batch is halved.
+together, so an innocent record is worked on twice. A function that reads ahead gives no such hint, and its batch is
+halved. So is one that raised at its first or last record, where a function may stand that gives no hint.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.expiry import ExpiringStores, horizon, index_of, indexed_by, store_names, with_expiry
 from kstreams_assign.tasks.memory_stores import MemoryStores
+from kstreams_assign.tasks.mixed_stores import MixedStores
 from kstreams_assign.tasks.stamped import stamped, value_and_time
 from kstreams_assign.tasks.stores import TaskStores
 from tests.samples import examples
@@ -232,6 +233,19 @@ def test_entries_written_without_a_ttl_get_their_rows_when_the_store_is_opened_w
     stores.close()
     stores = on_disk(tmp_path / "0_0", shape(5))
     assert all_due(stores) == [b"d"]
+    stores.close()
+
+
+def test_entries_in_memory_beside_a_store_on_disk_expire(tmp_path: Path) -> None:
+    declared = SubtopologyShape(("in",), (Store("sessions", ttl_ms=100, in_memory=True), Store("other")))
+    in_memory = {"sessions": CHANGELOG, index_of("sessions"): None}
+    stores = with_expiry(MixedStores(open_task_stores(tmp_path / "0_0", ["other"]), in_memory), declared)
+    stores.rebuild({"sessions": values([(b"a", 1)]), "other": [(b"a", b"plain")]}, {CHANGELOG: 1})
+    stores.write({"sessions": values([(b"b", 2)])}, {CHANGELOG: 2})
+    assert all_due(stores) == [b"a", b"b"]
+    stores.write({"sessions": [(b"a", None)]}, {CHANGELOG: 3})
+    assert all_due(stores) == [b"b"]
+    assert (stores.get("other", b"a"), stores.approximate_count("sessions")) == (b"plain", 1)
     stores.close()
 
 

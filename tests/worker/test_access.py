@@ -28,7 +28,16 @@ from confluent_kafka.admin import (
 )
 from typer.testing import CliRunner
 
-from kstreams_assign import Config, GroupMember, Record, Subtopology, SubtopologyShape, Task, TopicPartition
+from kstreams_assign import (
+    Config,
+    GlobalTable,
+    GroupMember,
+    Record,
+    Subtopology,
+    SubtopologyShape,
+    Task,
+    TopicPartition,
+)
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
@@ -91,7 +100,7 @@ def the_guides() -> list[Right]:
     begins = lines.index("| Resource | Name | Operations | For |")
     rows = [line.strip("|").split("|") for line in takewhile(bool, lines[begins:]) if line.startswith("| ")]
     rights = [Right(*(cell.strip().strip("`") for cell in row)) for row in rows[1:]]
-    assert len(rights) == 9
+    assert len(rights) == 11
     return rights
 
 
@@ -103,9 +112,13 @@ class Rules:
             {"bootstrap.servers": servers, **client("operator")}, logger=logging.getLogger("rules")
         )
 
-    def allow(self, user: str, right: Right, application: str, inputs: str, outputs: str) -> None:
+    def allow(self, user: str, right: Right, application: str, inputs: str) -> None:
         name = right.name.replace("<application_id>", application)
-        name = {"its inputs": inputs, "its outputs": outputs}.get(name, name)
+        name = {
+            "its inputs": inputs,
+            "its outputs": f"{inputs}-out",
+            "its global tables": f"{inputs}-names",
+        }.get(name, name)
         kind = ResourceType[right.resource.upper().replace(" ", "_")]
         pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
         rules = [
@@ -137,10 +150,12 @@ def test_the_rights_that_the_guide_names_suffice(
     servers, name, lines = guarded.bootstrap_servers, guarantee.replace("_", "-"), f"lines-{guarantee}"
     operator, rules = client("operator"), Rules(servers)
     admin = ClusterAdmin(servers, operator)
-    admin.create_topics({lines: PARTITIONS, f"{lines}-out": PARTITIONS}, PATIENCE_S)
+    table = f"{lines}-names"
+    settings = {table: {"cleanup.policy": "compact"}}
+    admin.create_topics({lines: PARTITIONS, f"{lines}-out": PARTITIONS, table: 1}, PATIENCE_S, configs=settings)
     for right in the_guides():
         if not least or right.purpose.startswith("every member"):
-            rules.allow(user, right, name, lines, f"{lines}-out")
+            rules.allow(user, right, name, lines)
     config = Config(
         application_id=name,
         bootstrap_servers=servers,
@@ -155,6 +170,7 @@ def test_the_rights_that_the_guide_names_suffice(
         for record in records:
             assert record.key is not None
             totals.put(record.key, b"%d" % (int(totals.get(record.key) or b"0") + 1))
+            assert task.global_table("names").get(record.key) is None
             task.emit(f"{lines}-out", record.key, totals.get(record.key))
 
     worker = Running(
@@ -163,6 +179,7 @@ def test_the_rights_that_the_guide_names_suffice(
             Subtopology(process=words, sources=[lines], sinks=["words"]),
             Subtopology(process=tally, repartition_sources=["words"], stores=["totals"], sinks=[f"{lines}-out"]),
         ],
+        global_tables=[GlobalTable("names", topic=table)],
     )
     worker.until_running(2 * PARTITIONS)
     send_words(servers, lines, [(None, b"word")] * 20, operator)
@@ -179,7 +196,8 @@ def test_the_rights_that_the_guide_names_suffice(
     assert result.exit_code == 0, result.output
     assert worker.reported(EarlyProbingOffEvent) == []
     off = {event.what for event in worker.reported(LookupFailedEvent)}
-    assert off == ({"max.message.bytes of __consumer_offsets", "settings of changelogs"} if least else set())
+    settings_of = {"settings of changelogs", "settings of global tables' topics"}
+    assert off == ({"max.message.bytes of __consumer_offsets", *settings_of} if least else set())
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ class Twin:
             self.stream_ms = max(self.stream_ms, record.timestamp_ms)
             live = self.live()
             assert dict(store.range()) == live
+            assert dict(store.prefix_scan(b"")) == live
             assert list(store.range(reverse=True)) == sorted(live.items(), reverse=True)
             assert store.get_many([b"a", b"b", b"c"]) == [live.get(key) for key in (b"a", b"b", b"c")]
             assert record.key is not None
