@@ -56,6 +56,11 @@ class CommitAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkDiscarded:
+    """Tasks go back to their last commit. They may leave without another one."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerUnsettled:
     """The producer of transactions has to be prepared."""
 
@@ -72,7 +77,7 @@ class CallUnderWay:
     ms: float
 
 
-Event = CommitBegun | StepEnded | CommitAbandoned | ProducerUnsettled | PreparationEnded | CallUnderWay
+Event = CommitBegun | StepEnded | CommitAbandoned | WorkDiscarded | ProducerUnsettled | PreparationEnded | CallUnderWay
 
 # --- effects ----------------------------------------------------------------------
 
@@ -161,7 +166,7 @@ class Commits:
         self._exactly_once = exactly_once
         self._step: CommitStep | None = None
         self._number = self._restarts = 0
-        self._preparing = False
+        self._preparing = self._drops_at_end = False
         self._reason = ""
         self.tasks: tuple[TaskId, ...] = ()
         """The tasks of the last commit begun."""
@@ -216,13 +221,24 @@ class Commits:
     def _end(self, end: CommitEnd) -> list[Effect]:
         self._step = None
         failed = self.tasks if end is CommitEnd.FAILED else tuple(t for t in self.tasks if t in self.unwritten)
-        # A task whose store failed may leave without another commit, which would wait for what it sent ahead.
-        dropped: list[Effect] = [DropRecords()] if failed and not self._exactly_once else []
+        drops = self._drops_at_end or (end is CommitEnd.FAILED and not self._exactly_once)
+        self._drops_at_end = False
+        dropped: list[Effect] = [DropRecords()] if drops else []
         return [*dropped, EndCommit(CommitEnded(end, self.tasks, failed, self._reason))]
 
     def _abandoned(self, _event: CommitAbandoned) -> list[Effect]:
-        self._step = None
+        self._step, self._drops_at_end = None, False
         return [DropRecords(), AbortTransaction()] if self._exactly_once else [DropRecords()]
+
+    def _discarded(self, _event: WorkDiscarded) -> list[Effect]:
+        """Drop what was sent ahead: no commit waits for it, and it could arrive after outputs of the next owner.
+
+        The commit under way ends first, as its records would be dropped, too.
+        """
+        if self._exactly_once:  # nothing is sent ahead
+            return []
+        self._drops_at_end = self.busy
+        return [] if self.busy else [DropRecords()]
 
     # --- between two commits ----------------------------------------------------------
 
@@ -248,6 +264,7 @@ class Commits:
         CommitBegun: _begun,
         StepEnded: _step_ended,
         CommitAbandoned: _abandoned,
+        WorkDiscarded: _discarded,
         ProducerUnsettled: _unsettled,
         PreparationEnded: _prepared,
         CallUnderWay: _call_under_way,

@@ -100,6 +100,10 @@ class Commits:
         self._number += 1
         self._handle(engine.CommitAbandoned())
 
+    def discard_work(self) -> None:
+        """Tasks go back to their last commit."""
+        self._handle(engine.WorkDiscarded())
+
     def tell_times(self, running: Iterable[Running]) -> None:
         """Commit again what is committed, outside a transaction, as for the partition times of tasks that leave."""
         if offsets := {partition: at for each in running for partition, at in each.offsets.positions.items()}:

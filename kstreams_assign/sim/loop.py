@@ -156,7 +156,9 @@ class Loop:
                     self._process.membership.sums.restoring(effect.task, self.stores[effect.task].offsets())
             case do.EndLoop():
                 self._inbox.put(self._ended)
-            case do.DiscardWork() | do.AnnounceFailure() | do.AnnounceLoss() | do.StopWork():
+            case do.DiscardWork():
+                self._commits.discard_work()
+            case do.AnnounceFailure() | do.AnnounceLoss() | do.StopWork():
                 pass  # nothing here but the engine looks at it
             case do.CommitTimes():
                 self._commits.tell_times(self.running[task] for task in effect.tasks)

@@ -127,6 +127,10 @@ class Commits:
         """Forget the commit under way."""
         self._committer.abandon()
 
+    def discard_work(self) -> None:
+        """Tasks go back to their last commit: drop what was sent ahead."""
+        self._committer.discard_work()
+
     def tell_times(self, leaving: Iterable[Running]) -> None:
         """Exactly once, after the last commit of these: their partition times once more, as Java reads them."""
         offsets: dict[TopicPartition, int] = {}

@@ -234,6 +234,11 @@ class Committer:
         self.durations.drop()
         self._handle(engine.CommitAbandoned())
 
+    def discard_work(self) -> None:
+        """Tasks go back to their last commit: nothing that they sent ahead of the next one may arrive later."""
+        if self._sent_ahead:
+            self._handle(engine.WorkDiscarded())
+
     def tell_times(self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]) -> None:
         """Commit again what is committed already, outside a transaction: its metadata then ends without a zero byte.
 
@@ -263,6 +268,7 @@ class Committer:
                 self._producer.abandon()
                 for workspace in self._sent_ahead:
                     workspace.send_again()
+                self._sent_ahead.clear()
             case engine.AbortTransaction():
                 producer = self._in_transactions
                 self._sender.submit(lambda: producer.abort(CALL_S))

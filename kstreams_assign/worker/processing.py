@@ -433,7 +433,7 @@ class Processor:
 
     # --- what it decides --------------------------------------------------------
 
-    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912  # a case for each effect
+    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912, PLR0915  # a case for each effect
         match effect:
             case do.LockFolder():
                 self._directory.lock_task(effect.task)
@@ -457,6 +457,7 @@ class Processor:
                 del self._running[effect.task]
                 self._pauses.ends(effect.task)
             case do.DiscardWork():
+                self._commits.discard_work()
                 self._labour.failed(effect.tasks, effect.reason)
             case do.BeginCommit():
                 self._begin_commit()

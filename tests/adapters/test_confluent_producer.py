@@ -278,6 +278,15 @@ def test_offsets_acknowledged_while_another_record_was_lost_are_forgotten(admin,
     assert producer.flush(PATIENCE_S) == {}
 
 
+def test_records_arrive_that_are_produced_at_once_after_nothing_had_to_be_abandoned(admin, producer):
+    topic = new_topic(admin, 1)
+    at = TopicPartition(topic, 0)
+    for written in range(1, 31):
+        producer.abandon()
+        producer.produce(topic, 0, b"k", b"v", track=True)
+        assert producer.flush(PATIENCE_S) == {at: written}
+
+
 def test_abandon_forgets_what_was_acknowledged(admin, producer):
     topic = new_topic(admin, 1)
     producer.produce(topic, 0, b"k", b"v", track=True)

@@ -28,6 +28,7 @@ from kstreams_assign.engine.commits import (
     ProducerUnsettled,
     StepEnded,
     TakeStep,
+    WorkDiscarded,
     refused_offsets,
 )
 from kstreams_assign.engine.task_events import CommitEnded
@@ -113,15 +114,14 @@ def test_a_store_that_cannot_be_written_fails_its_own_task_alone(machine: Machin
     machine.go_to(CommitStep.STORE)
     machine.end_step(Outcome.OK, "disk full", B)
     assert machine.engine.unwritten == {B}, "its offsets must not be committed"
-    ended = EndCommit(CommitEnded(CommitEnd.DONE, BOTH, (B,), "disk full"))
-    assert machine.end_step() == [DropRecords(), ended], "it may leave without a commit that waits for its records"
+    assert machine.end_step() == [EndCommit(CommitEnded(CommitEnd.DONE, BOTH, (B,), "disk full"))]
 
 
 def test_a_deferred_commit_keeps_the_reason_of_an_unwritten_store(machine: Machine) -> None:
     machine.go_to(CommitStep.STORE)
     machine.end_step(Outcome.OK, "disk full", B)
     effects = machine.end_step(Outcome.DEFERRED)
-    assert effects == [DropRecords(), EndCommit(CommitEnded(CommitEnd.DEFERRED, BOTH, (B,), "disk full"))]
+    assert effects == [EndCommit(CommitEnded(CommitEnd.DEFERRED, BOTH, (B,), "disk full"))]
 
 
 def test_records_that_are_not_acknowledged_are_dropped_and_fail_all_tasks(machine: Machine) -> None:
@@ -227,6 +227,38 @@ def test_an_answer_to_an_abandoned_commit_is_not_taken_for_the_next_ones(machine
     machine.begin(A)
     assert machine.handle(late) == []
     assert machine.end_step() != []
+
+
+# --- work that is discarded -------------------------------------------------------------
+
+
+def test_what_discarded_work_sent_ahead_is_dropped_at_once_between_two_commits() -> None:
+    assert Machine().handle(WorkDiscarded()) == [DropRecords()]
+
+
+def test_what_discarded_work_sent_ahead_is_dropped_once_the_commit_under_way_has_ended(machine: Machine) -> None:
+    machine.go_to(CommitStep.FLUSH)
+    assert machine.handle(WorkDiscarded()) == [], "the records of the commit would be dropped, too"
+    machine.go_to(CommitStep.OFFSETS)
+    assert machine.end_step() == [DropRecords(), EndCommit(CommitEnded(CommitEnd.DONE, BOTH))]
+    machine.begin(*BOTH)
+    machine.go_to(CommitStep.OFFSETS)
+    assert machine.end_step() == [EndCommit(CommitEnded(CommitEnd.DONE, BOTH))], "only once"
+
+
+def test_an_abandoned_commit_has_dropped_what_discarded_work_sent_ahead(machine: Machine) -> None:
+    machine.handle(WorkDiscarded())
+    assert machine.handle(CommitAbandoned()) == [DropRecords()]
+    machine.begin(*BOTH)
+    machine.go_to(CommitStep.OFFSETS)
+    assert machine.end_step() == [EndCommit(CommitEnded(CommitEnd.DONE, BOTH))]
+
+
+def test_exactly_once_discarded_work_has_sent_nothing_ahead(exact: Machine) -> None:
+    assert Machine(exactly_once=True).handle(WorkDiscarded()) == []
+    assert exact.handle(WorkDiscarded()) == []
+    exact.go_to(CommitStep.STORE)
+    assert exact.end_step() == [EndCommit(CommitEnded(CommitEnd.DONE, BOTH))]
 
 
 # --- between two commits ------------------------------------------------------------------

@@ -280,7 +280,8 @@ def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
     both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
     machine.handle(member.Adopt(2, both), Restored(OTHER, OTHER_INPUTS))
     machine.begin_commit()
-    machine.handle(CommitEnded(CommitEnd.DONE, [TASK, OTHER], [OTHER], "disk full"))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK, OTHER], [OTHER], "disk full"))
+    assert do.DiscardWork([OTHER], "disk full") in effects
     assert machine.tasks.states() == {TASK: TaskState.RUNNING, OTHER: TaskState.RESTORING}
 
 

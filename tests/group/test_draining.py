@@ -21,6 +21,9 @@ def test_its_tasks_move_as_they_warm_up_and_it_learns_that_the_leader_knows(assi
     decisions = little.settle()
     assert leaving.adopted is not None
     assert leaving.adopted.draining
+    assert not leaving.adopted.others_drain
+    others = [member for member in little.members.values() if member is not leaving]
+    assert all(member.adopted.others_drain and not member.adopted.draining for member in others)
     assert not leaving.running
     assert not leaving.adopted.standby | leaving.adopted.warmup
     assert decisions[0].owner_changes_lower_bound == had

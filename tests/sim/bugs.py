@@ -329,6 +329,15 @@ class HeirMembership(engine_membership.Membership):
     _REACTIONS: ClassVar = {**engine_membership.Membership._REACTIONS, engine_membership.Received: _received}
 
 
+class NarrowMembership(engine_membership.Membership):
+    """Keeps the empty assignment of a drained predecessor that had another process id."""
+
+    def _received(self, event, now_ms):
+        return super()._received(replace(event, adopted=replace(event.adopted, others_drain=False)), now_ms)
+
+    _REACTIONS: ClassVar = {**engine_membership.Membership._REACTIONS, engine_membership.Received: _received}
+
+
 class HurriedMembership(engine_membership.Membership):
     """Ends a drain with the first assignment after it was reported."""
 
@@ -362,6 +371,12 @@ BUGS = (
     Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
     Bug("offsets before the changelog", "offsets never go back", offsets_first),
     Bug("a commit does not wait for what was sent ahead", "committed input has its outputs", outputs_not_awaited),
+    Bug(
+        "outputs that were sent ahead of discarded work may arrive",
+        "no processing and no commit by a fenced member",
+        lambda patch: patch.setattr(committing.Commits, "discard_work", lambda _: None),
+        7_057_320,
+    ),
     Bug(
         "warm-ups without a limit",
         "warm-ups within the limit",
@@ -478,6 +493,12 @@ BUGS = (
         "standbys as many as asked once stable",
         lambda patch: patch.setattr(membership.engine, "Membership", HeirMembership),
         415_004,
+    ),
+    Bug(
+        "a member keeps the assignment of a drained predecessor whose disk was lost",
+        "standbys as many as asked once stable",
+        lambda patch: patch.setattr(membership.engine, "Membership", NarrowMembership),
+        7_032_772,
     ),
     Bug(
         "a drain ends too early",

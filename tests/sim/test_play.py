@@ -8,11 +8,13 @@ from uuid import UUID
 
 import pytest
 
+from kstreams_assign.sim import committing, outputs
 from kstreams_assign.sim.broker import Logs
 from kstreams_assign.sim.disk import SLOWER, Disk, Reader
 from kstreams_assign.sim.faults import NO_FAULTS, PROCESS_FAULTS, Fault
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
+from kstreams_assign.sim.timeline import START_MS
 from tests.samples import sample
 from tests.sim.bugs import BUGS, lease_ignored
 from tests.sim.mixed_bugs import MIXED_BUGS
@@ -220,6 +222,58 @@ def test_a_commit_looks_at_its_lease_before_an_output_is_sent_again():
 
 def test_a_member_that_joins_again_owns_nothing_although_a_restore_ends_before_it_drops_all():
     assert play(Script.draw(5_081_813, faults=True)).violations == ()
+
+
+def test_a_static_member_that_lost_its_disk_does_not_keep_the_assignment_of_its_drained_predecessor():
+    assert play(Script.draw(7_032_772, faults=True)).violations == ()
+
+
+def test_outputs_sent_ahead_do_not_arrive_after_their_store_failed_in_a_commit_and_their_task_left():
+    assert play(Script.draw(7_057_320, faults=True)).violations == ()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_outputs_sent_ahead_do_not_arrive_after_their_store_failed_between_commits_and_their_task_left(
+    broken, monkeypatch
+):
+    """The brokers answer the old owner only after the next one has begun. ``broken``: nothing is dropped."""
+    if broken:
+        monkeypatch.setattr(committing.Commits, "discard_work", lambda _: None)
+    played, moved = play_with_outputs_held_back(monkeypatch)
+    assert moved
+    assert {violation.invariant for violation in played.violations} == (
+        {"no processing and no commit by a fenced member"} if broken else set()
+    )
+
+
+def play_with_outputs_held_back(monkeypatch):
+    """Break the stores of P0 just after it has sent outputs ahead, while P2 joins; return also whether a task moved."""
+    real, held, moved = outputs.send_under_lease, set(), set()
+
+    def send(process, append, arrived, lost):
+        world, loop = process.world, process.loop
+        old_owner = process.slot == 0 and world.timeline.now_ms >= START_MS + 40_000
+        if old_owner and not held and not loop.tasks.committing:
+            held.update(loop.running)
+            world.timeline.after(100, loop.break_stores)
+        if old_owner and held:
+            moved.update(*(held & other.loop.running.keys() for other in world.processes if other is not process))
+        if old_owner and held and not moved:
+            process.run.later(50, lost)
+        else:
+            real(process, append, arrived, lost)
+
+    monkeypatch.setattr(outputs, "send_under_lease", send)
+    slow = quiet(
+        partitions=2,
+        stateless_partitions=0,
+        first_records=30_000,
+        restored_per_s=2_000,
+        commit_interval_ms=30_000,
+        heartbeat_interval_ms=1_000,
+        late=(0, 0, 63_196),
+    )
+    return play(slow), moved
 
 
 def test_a_transaction_that_its_process_left_open_holds_up_its_successor():

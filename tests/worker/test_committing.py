@@ -32,6 +32,7 @@ from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.task_workspace import TaskWorkspace
+from tests.adapters.test_confluent_producer import read_all
 
 INPUT = TopicPartition("in", 0)
 PATIENCE_S = 60.0
@@ -235,6 +236,28 @@ def test_dropped_records_that_were_sent_ahead_of_a_later_commit_are_sent_again(d
     desk.begin(share_of(workspace))
     assert end_of(desk) is CommitEnd.DONE
     assert desk.written() == (2, 2)
+
+
+def test_what_was_sent_ahead_of_discarded_work_never_arrives(desk: Desk) -> None:
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    desk.committer.discard_work()
+    assert workspace.unsent(), "a task that goes on sends it again"
+    desk.begin()
+    while end_of(desk) is CommitEnd.FAILED:  # the client may drop also what is produced soon after
+        desk.begin()
+    assert {message.value() for message in read_all(desk.broker, desk.output.topic, 1)} == {b"out"}
+
+
+def test_discarded_work_leaves_the_commit_under_way_alone(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    desk.committer.discard_work()
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.written()[0] == 2
+    assert workspace.unsent(), "a task that goes on sends it again"
 
 
 def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None:

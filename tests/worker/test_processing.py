@@ -26,7 +26,7 @@ from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from tests.adapters.confluent_cluster import put
-from tests.worker.test_committing import Desk, Group
+from tests.worker.test_committing import Desk, Group, workspace_of
 
 TASK = TaskId(0, 0)
 NOTHING = Adopted({}, frozenset(), frozenset())
@@ -150,6 +150,14 @@ def test_a_store_that_breaks_while_its_commit_is_on_its_way_stays_until_that_is_
     assert room.orders.given == []
     room.end_commit()
     assert room.orders.given == [("failed", room.desk.stores), ("close", None)]
+
+
+def test_a_store_that_breaks_drops_what_other_tasks_have_sent_ahead_too(room: Room) -> None:
+    workspace = workspace_of(room.desk)
+    room.loop._commits._committer.send_ahead(workspace)
+    assert not workspace.unsent()
+    room.loop.broken(TASK, StoreDamaged("spoilt"))
+    assert workspace.unsent(), "it is sent again"
 
 
 def test_a_stop_ends_the_commit_on_its_way_and_then_hands_the_stores_back(room: Room) -> None:

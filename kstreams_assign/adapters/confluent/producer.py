@@ -206,9 +206,16 @@ class RecordProducer:
         return fault(error, about, DeliveryFailed)
 
     def _purge(self) -> None:
+        """Drop what is queued and in flight, if anything is.
+
+        The client returns before its threads have purged (it passes ``blocking`` on negated, and would hold the
+        interpreter's lock while it waits). They also drop records that are produced soon after.
+        """
         try:
-            self._producer.purge()
-            self._producer.flush(_ABANDON_S)
+            self._producer.poll(0)  # delivery reports that were not taken count as queued
+            if len(self._producer):
+                self._producer.purge()
+                self._producer.flush(_ABANDON_S)
         except KafkaException:  # after a fatal error it does nothing any more, and so sends nothing either
             self._spoiled = True
 
