@@ -1,4 +1,4 @@
-"""Remind of carts that nobody touches for a while: ``python timers.py localhost:9092 1800000``."""
+"""Remind of carts that are not touched for a while: ``python timers.py localhost:9092 1800000``."""
 
 import signal
 import sys

@@ -318,8 +318,8 @@ class Config:
             raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of strings")
 
     def _check_query(self) -> None:
-        """Check that the queries' address is protected, and that others can be told it."""
-        address, told = self.query_address, self.endpoint
+        """Check that the queries' address is protected, and that others can learn it."""
+        address, endpoint = self.query_address, self.endpoint
         if address is None:
             return
         if self.query_token is None and not loops_back(address.host):
@@ -327,15 +327,16 @@ class Config:
                 f"query = {self.query!r}: needs a query_token, as other machines reach it; set one of "
                 f"{TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters, or listen at 127.0.0.1"
             )
-        if told is None and (ip := _ip(address.host)) is not None and ip.is_unspecified:
+        if endpoint is None and (ip := _ip(address.host)) is not None and ip.is_unspecified:
             raise ConfigError(
                 f"query = {self.query!r}: is no address that others can ask at; set application_server to one, as "
                 f"HOST:{address.port}"
             )
-        if told is not None and address.port == 0 != told.port:
+        if endpoint is not None and address.port == 0 != endpoint.port:
             raise ConfigError(
                 f"query = {self.query!r}: takes a free port, but application_server = {self.application_server!r} "
-                f"names one; set query to a port, or application_server to {told.host}:0 for the port that was taken"
+                f"names one; set query to a port, or application_server to {endpoint.host}:0 for the "
+                "port that was taken"
             )
 
     def _refuse_two_queue_sizes(self) -> None:

@@ -59,7 +59,7 @@ def take_requests(folder: Path, now_ms: int) -> list[StateRequest]:
 
 
 def forget_requests(folder: Path) -> None:
-    """Remove what an earlier process has not answered, or nobody has read. Raises ``OSError``."""
+    """Remove what an earlier process has not answered, or that was not read. Raises ``OSError``."""
     requests = folder / REQUESTS_FOLDER
     requests.mkdir(mode=0o750, exist_ok=True)
     for path in requests.iterdir():

@@ -232,7 +232,7 @@ class Labour:
         """A task gets no more records; what is sealed of it may still be committed. May be called more than once."""
 
     def holds(self, task: TaskId) -> None:
-        """A task is paused: forget its records that wait here and that nobody has seen."""
+        """A task is paused: forget its records that wait here and that no session has seen."""
 
     def next_offsets(self, running: Running) -> Mapping[TopicPartition, int]:
         """Where to read on when the pause of a task ends: behind the records that were seen."""

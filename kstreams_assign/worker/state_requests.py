@@ -54,7 +54,7 @@ class StateRequests:
 
 
 def _write(path: Path, done: Future[Tasks]) -> None:
-    with suppress(OSError):  # nobody waits for an answer that cannot be written
+    with suppress(OSError):  # an answer that cannot be written is not waited for
         write_answer(path, _facts(done))
 
 
