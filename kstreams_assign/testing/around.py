@@ -76,7 +76,7 @@ class DrivenFunctions(Functions):
 
 
 class OnlyMember:
-    """A membership that nothing ends (``worker.processing.Group``)."""
+    """A membership that nothing ends (``worker.neighbours.Group``)."""
 
     losses = 0
     _ID = MemberId(1, "test-driver", None)
@@ -110,7 +110,7 @@ class OnlyMember:
 
 
 class DirectRestore:
-    """Gives each task its stores at once (``worker.processing.Restoring``): they always hold the last commit."""
+    """Gives each task its stores at once (``worker.neighbours.Restoring``): they always hold the last commit."""
 
     def __init__(self, broker: MemoryBroker, stores: Mapping[TaskId, TaskStores]) -> None:
         self._broker = broker
@@ -157,7 +157,7 @@ class DirectCalls:
 
 
 class NoFolders:
-    """A state directory without folders (``worker.processing.TaskFolders``)."""
+    """A state directory without folders (``worker.neighbours.TaskFolders``)."""
 
     def lock_task(self, task: TaskId) -> None:
         """No other process has the folder."""

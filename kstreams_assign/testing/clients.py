@@ -19,7 +19,7 @@ _ON_PURPOSE = "the test makes this commit fail"
 
 
 class MemoryInputs:
-    """Reads input partitions (``worker.processing.Inputs``)."""
+    """Reads input partitions (``worker.neighbours.Inputs``)."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker

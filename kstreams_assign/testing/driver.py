@@ -159,7 +159,7 @@ class TopologyTestDriver:
         lease_s = config.session_timeout_ms / 1000
         self._loop.connect(OnlyMember(self._broker, lease_s), restore, lambda _positions: None, DirectCalls())
         self._functions.connect(self._loop, lambda: Facts(self._generation, {}))
-        self._generation = 0
+        self._generation: int = 0
         self._turning = False
         self._ended: str | None = None
         self._assign()

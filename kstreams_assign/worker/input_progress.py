@@ -42,3 +42,25 @@ def _moved_at(before: InputProgress | None, task: TaskId, position: int, now_ms:
     if before is None or not before.lag or (before.task, before.position) != (task, position):
         return now_ms
     return before.moved_at_ms
+
+
+MEASURE_EVERY_MS = 1_000
+
+
+class InputMeter:
+    """Measures now and then, on the loop's thread. ``progress`` may be read from any: it is replaced, never changed."""
+
+    def __init__(self) -> None:
+        self.progress: Mapping[TopicPartition, InputProgress] = {}
+        self._measured_ms = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether the last measurement is a second old."""
+        return now_ms - self._measured_ms >= MEASURE_EVERY_MS
+
+    def measure(
+        self, done_to: Iterable[tuple[TaskId, TopicPartition, int]], ends: Mapping[TopicPartition, int], now_ms: int
+    ) -> None:
+        """Measure, whether it is due or not."""
+        self._measured_ms = now_ms
+        self.progress = measured(self.progress, done_to, ends, now_ms)

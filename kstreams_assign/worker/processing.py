@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol, assert_never
+from contextlib import AbstractContextManager
+from typing import assert_never
 
 from kstreams_assign import events
 from kstreams_assign.adapters.clock import MACHINE_CLOCKS, Clocks
@@ -32,93 +33,32 @@ from kstreams_assign.engine.task_events import (
 from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
-from kstreams_assign.group.values import Adopted, WarmupQueue
+from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.status.views import TaskTopic
-from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
-from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.tasks.times import PartitionTime, Position
+from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow
-from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.commits import Commits
-from kstreams_assign.worker.committing import Committer, OffsetCommits
+from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.expiring import task_expiry
+from kstreams_assign.worker.feeding import Feeding
 from kstreams_assign.worker.global_views import NO_TABLES
-from kstreams_assign.worker.input_progress import InputProgress, measured
+from kstreams_assign.worker.input_progress import InputMeter
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Reading
-from kstreams_assign.worker.meters import Totals
+from kstreams_assign.worker.neighbours import Group, Inputs, Restoring, TaskFolders
 from kstreams_assign.worker.pauses import Pauses, Target
+from kstreams_assign.worker.peeks import Peeks
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
 from kstreams_assign.worker.sender import Calls
-from kstreams_assign.worker.task_workspace import TaskWorkspace
+from kstreams_assign.worker.starting_tasks import Arrival, running_task
+from kstreams_assign.worker.stores_in_hand import StoresInHand
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
-TURN_MS = 50
-"""How long records may be worked on before everything else gets its turn."""
-LAGS_EVERY_MS = 1_000
-PEEKED_MS = 100
-"""For how long after a read from another thread the loop waits for input in short turns: the next is likely to come."""
-_NO_POSITIONS: Mapping[TopicPartition, int] = {}
-
-
-class Group(OffsetCommits, Protocol):
-    """What the loop asks of the membership."""
-
-    def joined(self) -> bool: ...
-
-    def handle(self, event: member.Event) -> None:
-        """Report to the member's machine."""
-        ...
-
-
-class Inputs(Protocol):
-    """What the loop asks of the client that reads input. ``InputConsumer`` describes each call and its errors."""
-
-    def add(self, positions: Mapping[TopicPartition, int]) -> None: ...
-
-    def remove(self, partitions: Iterable[TopicPartition]) -> None: ...
-
-    def poll(self, max_records: int, timeout_s: float) -> Mapping[TopicPartition, Sequence[Record]]: ...
-
-    def ends(self) -> Mapping[TopicPartition, int]: ...
-
-
-class TaskFolders(Protocol):
-    """What the loop asks of the state directory."""
-
-    def lock_task(self, task: TaskId) -> object: ...
-
-    def release_task(self, task: TaskId) -> None: ...
-
-
-class Restoring(Protocol):
-    """What the loop asks of the restore thread. Answers come back through ``ready``, ``closed`` and ``damaged``."""
-
-    def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None: ...
-
-    def failed(
-        self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition], error: StateError
-    ) -> None: ...
-
-    def tail(self, task: TaskId, stores: TaskStores | None) -> None: ...
-
-    def close(self, task: TaskId, stores: TaskStores | None, number: int) -> None: ...
-
-    def queue(self, queue: WarmupQueue | None) -> None: ...
-
-
-class _Arrival(NamedTuple):
-    """What the restore thread gives with an active task: its input positions, and the offsets read for it."""
-
-    positions: Mapping[TopicPartition, Position]
-    restored: int
 
 
 class Processor:
@@ -145,30 +85,25 @@ class Processor:
         self._labour = labour
         self._inputs = inputs
         self._producer = producer
-        self._directory = directory
         self._sums = sums
         self._purging = purging
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
-        self._stores: dict[TaskId, TaskStores] = {}
-        """Those that are in the loop's hands."""
-        self._arrivals: dict[TaskId, _Arrival] = {}
+        self._in_hand = StoresInHand(directory, sums)
+        self._arrivals: dict[TaskId, Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._pauses = Pauses(
             labour, inputs, self._running, self._task_of, self.states, len(shape.subtopologies), log, clocks
         )
         self._thread: int | None = None
         self._ended = self._ended_by_error = False
-        self.records_total = 0
-        self.records_consumed: Totals[TaskTopic] = Totals()
-        self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
-        self._measured_ms = 0
-        self._peeked_ms = -PEEKED_MS
+        self.feeding = Feeding(self, labour, self._running, log, clocks)
+        self.input_meter = InputMeter()
+        self._peeks = Peeks(self._running, self._in_hand.stores, self.broken)
         self.turned_ms = clocks.monotonic_ms()
         self.global_tables = NO_TABLES
-        self.restoring: Restoring
 
     def connect(
         self,
@@ -181,7 +116,7 @@ class Processor:
 
         ``lose`` is given input offsets that are gone. ``calls`` makes the calls of a commit that wait for the broker.
         """
-        self.group, self.restoring, self._lose = group, restoring, lose
+        self.group, self._in_hand.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_input_aside)
         self._commits = Commits(
@@ -200,21 +135,7 @@ class Processor:
 
     def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
         """What a running task's store holds of a key; None if the task does not run here."""
-        self._inbox.put(lambda: self._peek(task, store, key, answer))
-
-    def _peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
-        if not answer.set_running_or_notify_cancel():
-            return
-        self._peeked_ms = self.turned_ms
-        stores, reading = self._stores.get(task), None
-        if task in self._running and stores is not None:
-            try:
-                value, expiry = stores.get(store, key), self._running[task].expiry
-                hidden = expiry is not None and expiry.hides(store, value)
-                reading = Reading(None if hidden else value, _NO_POSITIONS)
-            except StateError as error:
-                self.broken(task, error)
-        answer.set_result(reading)
+        self._inbox.put(lambda: self._peeks.peek(task, store, key, answer, self.turned_ms))
 
     def pause(self, target: Target, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
         """Pause or resume; the answer comes with the commit. On the loop's thread it is carried out at once."""
@@ -245,7 +166,7 @@ class Processor:
     def ready(
         self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
     ) -> None:
-        self._inbox.put(lambda: self._ready(task, stores, _Arrival(positions, restored)))
+        self._inbox.put(lambda: self._ready(task, stores, Arrival(positions, restored)))
 
     def closed(self, task: TaskId, number: int) -> None:
         self._inbox.put(lambda: self._handle(Closed(task, number)))
@@ -268,14 +189,15 @@ class Processor:
         """
         self._thread = threading.get_ident()
         try:
-            self._take_orders(wait=wait)
+            self.take_orders(wait=wait)
             self._process()
-            self._keep_house()
+            self.keep_house()
         except BaseException:
             self._ended_by_error = True
             raise
 
-    def _keep_house(self) -> None:
+    def keep_house(self) -> None:
+        """Do what each turn does beside the work on records."""
         self.turned_ms = self._clocks.monotonic_ms()
         self._labour.call_due()
         self._turn_commits()
@@ -294,15 +216,11 @@ class Processor:
             self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
     def _measure_inputs(self) -> None:
-        """Now and then, as any thread may ask; replaced, never changed."""
-        if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
-            return
-        self._measured_ms = self.turned_ms
-        done_to = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
-        ends = {**self._pauses.end_offsets, **self._inputs.ends()}
-        self.inputs_done = measured(self.inputs_done, done_to, ends, self.turned_ms)
+        if self.input_meter.is_due(self.turned_ms):
+            at = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
+            self.input_meter.measure(at, {**self._pauses.end_offsets, **self._inputs.ends()}, self.turned_ms)
 
-    def _take_orders(self, *, wait: bool = True) -> None:
+    def take_orders(self, *, wait: bool = True) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
         try:
             order = self._inbox.get(timeout=self._patience_s) if wait and self._idle else self._inbox.get_nowait()
@@ -321,7 +239,7 @@ class Processor:
     def _patience_s(self) -> float:
         """How long to wait for news; shorter in a commit or while stores are read, and not past the time of a call."""
         wait_ms = self._labour.wait_ms()
-        busy = self._engine.commit_is_near or self.turned_ms - self._peeked_ms < PEEKED_MS
+        busy = self._engine.commit_is_near or self._peeks.are_recent(self.turned_ms)
         longest_s = BUSY_POLL_S if busy else POLL_S
         return longest_s if wait_ms is None else min(longest_s, wait_ms / 1000)
 
@@ -337,46 +255,20 @@ class Processor:
         for partition, records in polled.items():
             task_id = self._task_of.get(partition)
             if task_id is not None:
-                self._feed(task_id, partition, records)
+                self.feeding.feed(task_id, partition, records)
 
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
         self._lose(positions)
         self._handle(InputsLost(positions.keys()))
 
-    def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
-        """Have records worked on in as many calls as it takes. The rest is read again where the task stops."""
-        running = self._running[task_id]
-        if running.fresh:
-            running.fresh = False
-            self._log.emit(
-                events.FirstRecordEvent(task=str(task_id), offset=records[0].offset, partition=str(partition))
-            )
-        done = 0
-        while done < len(records) and self._may_work(task_id, running):
-            portion = records[done : done + self._labour.portion(running, len(records) - done)]
-            try:
-                with self._commits.calling():
-                    worked = self._labour.work(running, partition, portion)
-            except StateError as error:
-                self.broken(task_id, error)
-                return
-            self._send_ahead(running)
-            done += worked
-            self.records_total += worked
-            self.records_consumed.add((task_id, partition.topic), worked)
-
-    def _send_ahead(self, running: Running) -> None:
+    def send_ahead(self, running: Running) -> None:
+        """Send what a task has emitted before its commit, if that is allowed now."""
         if running.sealed and self._engine.may_send_ahead(self.group.lease_left_s() * 1000):
             self._commits.send_ahead(running)
 
-    def _may_work(self, task_id: TaskId, running: Running) -> bool:
-        """Keep house after a long call, and while a commit has to come first. False: the task stopped or pauses."""
-        while self._running.get(task_id) is running and not running.paused:
-            if self._labour.portion(running, 1) and self._clocks.monotonic_ms() - self.turned_ms < TURN_MS:
-                return True
-            self._keep_house()
-            self._take_orders()
-        return False
+    def calling(self) -> AbstractContextManager[None]:
+        """Inside, the user's function runs."""
+        return self._commits.calling()
 
     def emit(self, event: events.Event) -> None:
         self._log.emit(event)
@@ -386,13 +278,7 @@ class Processor:
         task = running.task.id
         if self._running.get(task) is not running or self._ended or self._ended_by_error:
             return
-        try:
-            with self._commits.calling():
-                work()
-        except StateError as error:
-            self.broken(task, error)
-            return
-        self._send_ahead(running)
+        self.feeding.call(running, work)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread.
@@ -408,10 +294,10 @@ class Processor:
         for effect in self._engine.handle(event, self._clocks.monotonic_ms()):
             self._carry_out(effect)
 
-    def _ready(self, task: TaskId, stores: TaskStores | None, arrival: _Arrival) -> None:
+    def _ready(self, task: TaskId, stores: TaskStores | None, arrival: Arrival) -> None:
         """The restore thread gives an active task's stores back."""
         if stores is not None:
-            self._stores[task] = stores
+            self._in_hand.stores[task] = stores
         self._arrivals[task] = arrival
         self._handle(Restored(task, arrival.positions.keys()))
         self._arrivals.pop(task, None)  # something else is wanted of it by now
@@ -433,21 +319,20 @@ class Processor:
 
     # --- what it decides --------------------------------------------------------
 
-    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912, PLR0915  # a case for each effect
+    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912  # a case for each effect
         match effect:
-            case do.LockFolder():
-                self._directory.lock_task(effect.task)
-            case do.ReleaseFolder():
-                self._directory.release_task(effect.task)
-            case do.QueueWarmups():
-                self.restoring.queue(effect.queue)
-            case do.RestoreTask() | do.RepairTask() | do.TailTask() | do.CloseTask():
-                self._hand_over(effect, self._stores.pop(effect.task, None))
-            case do.ReportStore():
-                if (stores := self._stores.get(effect.task)) is not None:
-                    self._sums.restoring(effect.task, stores.offsets())
-            case do.ReportNothing():
-                self._sums.forget(effect.task)
+            case (
+                do.LockFolder()
+                | do.ReleaseFolder()
+                | do.QueueWarmups()
+                | do.RestoreTask()
+                | do.RepairTask()
+                | do.TailTask()
+                | do.CloseTask()
+                | do.ReportStore()
+                | do.ReportNothing()
+            ):
+                self._in_hand.carry_out(effect)
             case do.RunTask():
                 self._run_task(effect.task, effect.inputs)
             case do.StopInput():
@@ -470,13 +355,8 @@ class Processor:
                 self._commits.tell_times(self._running[task] for task in effect.tasks)
             case do.TellMember():
                 self.group.handle(effect.event)
-            case do.AnnounceAdoption():
-                self._announce_adoption(effect)
-            case do.AnnounceFailure(task, reason, pause_ms):
-                self._log.emit(events.TaskFailedEvent(task=str(task), reason=reason, pause_ms=pause_ms))
-            case do.AnnounceLoss(reason):
-                self._labour.dropped(reason)
-                self._log.emit(events.LostEvent(reason=reason))
+            case do.AnnounceAdoption() | do.AnnounceFailure() | do.AnnounceLoss():
+                self._announce(effect)
             case do.StopWork():
                 self._labour.stops()
                 self._pauses.stops()
@@ -488,26 +368,22 @@ class Processor:
 
     def _begin_commit(self) -> None:
         self._pauses.commit_begins()
-        if (ended := self._commits.begin(self._running, self._stores)) is not None:
+        if (ended := self._commits.begin(self._running, self._in_hand.stores)) is not None:
             self._handle(ended)
 
-    def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
+    def _announce(self, effect: do.AnnounceAdoption | do.AnnounceFailure | do.AnnounceLoss) -> None:
         match effect:
-            case do.RestoreTask(task, inputs):
-                self.restoring.restore(task, stores, inputs)
-            case do.RepairTask(task, inputs, error):
-                self.restoring.failed(task, stores, inputs, error)
-            case do.TailTask(task):
-                self.restoring.tail(task, stores)
-            case do.CloseTask(task, number):
-                self.restoring.close(task, stores, number)
+            case do.AnnounceAdoption(generation, adopted):
+                left, came = tuple(map(str, effect.left)), tuple(map(str, effect.came))
+                self._log.emit(events.AdoptedEvent(generation=generation, left=left, came=came))
+                self._labour.assigned(generation, adopted)
+            case do.AnnounceFailure(task, reason, pause_ms):
+                self._log.emit(events.TaskFailedEvent(task=str(task), reason=reason, pause_ms=pause_ms))
+            case do.AnnounceLoss(reason):
+                self._labour.dropped(reason)
+                self._log.emit(events.LostEvent(reason=reason))
             case _:
                 assert_never(effect)
-
-    def _announce_adoption(self, effect: do.AnnounceAdoption) -> None:
-        left, came = tuple(map(str, effect.left)), tuple(map(str, effect.came))
-        self._log.emit(events.AdoptedEvent(generation=effect.generation, left=left, came=came))
-        self._labour.assigned(effect.generation, effect.adopted)
 
     def _stop_input(self, task: TaskId, inputs: do.Inputs) -> None:
         self._labour.ends(task)
@@ -518,27 +394,19 @@ class Processor:
 
     def _run_task(self, task: TaskId, inputs: do.Inputs) -> None:
         positions, restored = self._arrivals.pop(task)
-        flow = self._flows[task.subtopology]
-        at = {partition: positions[partition].offset for partition in inputs}
-        times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
-        stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
-        expiry = task_expiry(flow.shape, stores, times, self._clocks.wall_ms)
-        workspace = TaskWorkspace(
+        flow, application_id = self._flows[task.subtopology], self._config.application_id
+        running = running_task(
             task,
-            flow.shape,
-            flow.sinks,
-            stores,
-            at_work,
-            times,
-            self._config.application_id,
-            flow.timers,
-            self._clocks.wall_ms,
-            expiry,
+            flow,
+            self._in_hand.stores.get(task),
+            inputs,
+            positions,
+            application_id,
+            self._clocks,
             self.global_tables,
         )
-        running = Running(workspace, InputOffsets(at), times)
         self._running[task] = running
-        if self._shape.changelogs(self._config.application_id, task):
+        if self._shape.changelogs(application_id, task):
             self._sums.running(task)
         offsets = {str(p): position.offset for p, position in positions.items()}
         self._log.emit(events.RunningEvent(task=str(task), positions=offsets, restored=restored))

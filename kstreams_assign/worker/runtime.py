@@ -586,7 +586,7 @@ class _Running:
             self._asked.turn()
             if self._config.exactly_once:
                 paused = self._processor.paused
-                inputs = {p: at for p, at in self._processor.inputs_done.items() if at.task not in paused}
+                inputs = {p: at for p, at in self._processor.input_meter.progress.items() if at.task not in paused}
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
             self._take_requests(requests)
             if monotonic_ms() >= next_clean_ms:
@@ -610,7 +610,7 @@ class _Running:
         status = StatusEvent(
             generation=facts.generation,
             next_probe_ms=self._membership.next_probe_ms,
-            records_total=self._processor.records_total,
+            records_total=self._processor.feeding.records_total,
             tasks=facts.tasks,
             restoring=paces(self._restoring.progress(), monotonic_ms()),
         )

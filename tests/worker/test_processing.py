@@ -179,14 +179,14 @@ def test_a_stop_does_not_wait_for_a_group_that_does_not_answer(room: Room, monke
 
 def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
     put(room.desk.broker, room.source, [(b"k", b"v")] * 5)
-    while room.loop.records_total < 5 or input_lags(room) != {room.source: 0}:
+    while room.loop.feeding.records_total < 5 or input_lags(room) != {room.source: 0}:
         room.loop.turn()
     running = room.loop._running[TASK]
     running.offsets.handled[room.source] = 2
-    room.loop._measured_ms = 0
+    room.loop.input_meter._measured_ms = 0
     room.loop._measure_inputs()
     assert input_lags(room) == {room.source: 3}
 
 
 def input_lags(room: Room) -> dict[TopicPartition, int]:
-    return {partition: at.lag for partition, at in room.loop.inputs_done.items()}
+    return {partition: at.lag for partition, at in room.loop.input_meter.progress.items()}

@@ -1,0 +1,104 @@
+"""Has input records worked on, task by task, in as many calls as it takes.
+
+Between two calls the loop keeps house when it is time to. What must not live here: reading input, and who works on it
+(``labour``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kstreams_assign import events
+from kstreams_assign.adapters.clock import Clocks
+from kstreams_assign.errors import StateError
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.status.views import TaskTopic
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.meters import Totals
+
+TURN_MS = 50
+"""How long records may be worked on before everything else gets its turn."""
+
+
+class Loop(Protocol):
+    """What the feeding asks of the processing loop."""
+
+    turned_ms: int
+
+    def keep_house(self) -> None:
+        """Make the calls that are due, carry the commit on, and whatever else each turn does."""
+        ...
+
+    def take_orders(self) -> None:
+        """Carry out what other threads have ordered."""
+        ...
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Inside, the user's function runs."""
+        ...
+
+    def send_ahead(self, running: Running) -> None:
+        """Send what a task has emitted before its commit, if that is allowed now."""
+        ...
+
+    def broken(self, task: TaskId, error: StateError) -> None:
+        """The store of a task could not be read."""
+        ...
+
+
+class Feeding:
+    """Feeds the tasks in ``running``. Used on the loop's thread; the totals may be read from any."""
+
+    def __init__(
+        self, loop: Loop, labour: Labour, running: Mapping[TaskId, Running], log: EventLog, clocks: Clocks
+    ) -> None:
+        self._loop = loop
+        self._labour = labour
+        self._running = running
+        self._log = log
+        self._clocks = clocks
+        self.records_total = 0
+        self.records_consumed: Totals[TaskTopic] = Totals()
+
+    def feed(self, task: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """Have records worked on in as many calls as it takes. The rest is read again where the task stops."""
+        running = self._running[task]
+        if running.fresh:
+            running.fresh = False
+            self._log.emit(events.FirstRecordEvent(task=str(task), offset=records[0].offset, partition=str(partition)))
+        done = 0
+        while done < len(records) and self._may_work(task, running):
+            portion = records[done : done + self._labour.portion(running, len(records) - done)]
+            try:
+                with self._loop.calling():
+                    worked = self._labour.work(running, partition, portion)
+            except StateError as error:
+                self._loop.broken(task, error)
+                return
+            self._loop.send_ahead(running)
+            done += worked
+            self.records_total += worked
+            self.records_consumed.add((task, partition.topic), worked)
+
+    def call(self, running: Running, work: Callable[[], None]) -> None:
+        """Run the user's code for a task that no record causes to run."""
+        try:
+            with self._loop.calling():
+                work()
+        except StateError as error:
+            self._loop.broken(running.task.id, error)
+            return
+        self._loop.send_ahead(running)
+
+    def _may_work(self, task: TaskId, running: Running) -> bool:
+        """Keep house after a long call, and while a commit has to come first. False: the task stopped or pauses."""
+        while self._running.get(task) is running and not running.paused:
+            if self._labour.portion(running, 1) and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
+                return True
+            self._loop.keep_house()
+            self._loop.take_orders()
+        return False

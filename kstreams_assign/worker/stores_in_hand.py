@@ -1,0 +1,57 @@
+"""The stores that are in the processing loop's hands, and how they go to the restore thread.
+
+What must not live here: when a task's stores change hands; the engine decides that.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from kstreams_assign.engine import effects as do
+from kstreams_assign.model import TaskId
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
+from kstreams_assign.worker.neighbours import Restoring, TaskFolders
+
+StoreEffect = do.LockFolder | do.ReleaseFolder | do.QueueWarmups | do.HandOver | do.ReportStore | do.ReportNothing
+
+
+class StoresInHand:
+    """Used on the loop's thread. ``restoring`` is set before the first effect."""
+
+    restoring: Restoring
+
+    def __init__(self, directory: TaskFolders, sums: OffsetSums) -> None:
+        self._directory = directory
+        self._sums = sums
+        self.stores: dict[TaskId, TaskStores] = {}
+
+    def carry_out(self, effect: StoreEffect) -> None:
+        """Lock a folder, give stores away, or report how far they are."""
+        match effect:
+            case do.LockFolder():
+                self._directory.lock_task(effect.task)
+            case do.ReleaseFolder():
+                self._directory.release_task(effect.task)
+            case do.QueueWarmups():
+                self.restoring.queue(effect.queue)
+            case do.ReportStore():
+                if (stores := self.stores.get(effect.task)) is not None:
+                    self._sums.restoring(effect.task, stores.offsets())
+            case do.ReportNothing():
+                self._sums.forget(effect.task)
+            case _:
+                self._hand_over(effect, self.stores.pop(effect.task, None))
+
+    def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
+        match effect:
+            case do.RestoreTask(task, inputs):
+                self.restoring.restore(task, stores, inputs)
+            case do.RepairTask(task, inputs, error):
+                self.restoring.failed(task, stores, inputs, error)
+            case do.TailTask(task):
+                self.restoring.tail(task, stores)
+            case do.CloseTask(task, number):
+                self.restoring.close(task, stores, number)
+            case _:
+                assert_never(effect)
