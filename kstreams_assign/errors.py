@@ -239,6 +239,8 @@ class RecordRefused(DeliveryFailed):
 
     ``topic``, ``partition`` (-1 if none was chosen) and ``key`` are the record's, ``size_bytes`` is that of key and
     value. ``absent`` says whether the topic or the partition does not exist, ``too_large`` whether it is the size.
+    ``forbidden``: the topic takes no record from this client, as a right is missing. ``invalid``: the topic takes other
+    records but never this one, for example a record without a key where the topic is compacted.
     """
 
     def __init__(
@@ -251,6 +253,8 @@ class RecordRefused(DeliveryFailed):
         absent: bool,
         too_large: bool = False,
         size_bytes: int = 0,
+        forbidden: bool = False,
+        invalid: bool = False,
     ) -> None:
         super().__init__(text)
         self.topic = topic
@@ -259,6 +263,22 @@ class RecordRefused(DeliveryFailed):
         self.absent = absent
         self.too_large = too_large
         self.size_bytes = size_bytes
+        self.forbidden = forbidden
+        self.invalid = invalid
+
+    def of_task(self, task: str) -> RecordRefused:
+        """Return the same error with the task in its text."""
+        return RecordRefused(
+            f"task {task}: {self}",
+            self.topic,
+            self.partition,
+            self.key,
+            absent=self.absent,
+            too_large=self.too_large,
+            size_bytes=self.size_bytes,
+            forbidden=self.forbidden,
+            invalid=self.invalid,
+        )
 
 
 class TransactionAborted(BrokerError):

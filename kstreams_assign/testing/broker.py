@@ -90,7 +90,7 @@ class MemoryBroker:
 
     def refuse_missing(self, row: Row) -> None:
         """Raise ``RecordRefused`` for a partition that does not exist, with librdkafka's reason."""
-        topic, key, _, _, partition, _ = row
+        topic, key, value, _, partition, _ = row
         there = len(self._topics[topic].partitions)
         if partition is not None and partition >= there:
             raise RecordRefused(
@@ -99,6 +99,8 @@ class MemoryBroker:
                 partition,
                 key,
                 absent=True,
+                size_bytes=len(key or b"") + len(value or b""),
+                invalid=True,
             )
 
     # --- reading -----------------------------------------------------------------------

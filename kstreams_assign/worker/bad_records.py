@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused, SerializationError
@@ -20,6 +20,7 @@ from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES, Failure, d
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.on_error import CHOICES, OnError, Response
+from kstreams_assign.worker.refused_outputs import RefusedOutputs
 
 CAUSES_MAX = 1_000
 """Causes that are remembered, so that each is logged once; further causes are counted only."""
@@ -28,22 +29,11 @@ _OF_A_RECORD = (RecordRefused, SerializationError)
 
 SETTING = "errors_dead_letter_queue_topic_name"
 
-REFUSALS_MAX = 1_000
-"""Refused outputs that are remembered; a forgotten one costs another failed commit."""
-
-
-class _Signature(NamedTuple):
-    """What is known of an output that was refused. ``size_bytes`` is that of key and value."""
-
-    topic: str
-    key: bytes | None
-    size_bytes: int
-
 
 class BadRecords:
     """Set records aside, count them, and report each cause once. ``on_error`` is by subtopology."""
 
-    def __init__(self, on_error: Sequence[OnError], config: Config) -> None:
+    def __init__(self, on_error: Sequence[OnError], config: Config, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._on_error = on_error
         self._topic = config.errors_dead_letter_queue_topic_name
         self._causes: set[object] = set()
@@ -51,7 +41,8 @@ class BadRecords:
         self._dead_letters: Totals[TaskId] = Totals()
         self.bytes_max_of: Callable[[str], int | None] = _unknown
         """How many bytes a record of a topic may have, in the client and in the topic; None if that is unknown."""
-        self._refused: dict[_Signature, RecordRefused] = {}
+        self._refused = RefusedOutputs()
+        self._now_ms = now_ms
         self.emit: EventListener = _nothing
         """Where causes are reported."""
         if self._topic is None and any(each == "dead_letter" for each in on_error):
@@ -109,29 +100,35 @@ class BadRecords:
         return (dead_letter(self._topic, record, failure, self.bytes_max_of(self._topic) or MESSAGE_BYTES_MAX),)
 
     def remember_refusal(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
-        """Remember an output that is too large for its topic; return whether its input record can be set aside.
+        """Remember an output that can never be delivered; return whether its input record can be set aside.
 
-        Other refusals come with every record, as a missing right does. A broker refuses all records of a batch because
-        of their sizes together, so the largest of them is guilty only if it would not fit alone.
+        All ``writers`` may set records aside.
         """
-        if not refused.too_large or refused.topic == self._topic:
+        if not writers or not all(map(self.sets_aside, writers)) or not self.may_be_left_out(refused):
             return False
-        if not writers or not all(map(self.sets_aside, writers)):
-            return False
-        bytes_max = self.bytes_max_of(refused.topic)
-        if bytes_max is None or refused.size_bytes + RECORD_OVERHEAD_BYTES <= bytes_max:
-            return False
-        while len(self._refused) >= REFUSALS_MAX:
-            del self._refused[next(iter(self._refused))]
-        self._refused[_Signature(refused.topic, refused.key, refused.size_bytes)] = refused
+        self._refused.remember(refused, self._now_ms())
         return True
+
+    def may_be_left_out(self, refused: RecordRefused) -> bool:
+        """Return whether an output is to blame that the others can do without.
+
+        A dead letter is not, and a topic that does not exist may be created. A broker refuses all records of a batch
+        because of their sizes together, so the largest of them is guilty only if it would not fit alone.
+        """
+        if refused.topic == self._topic:
+            return False
+        if not refused.too_large:
+            return refused.forbidden or refused.invalid
+        bytes_max = self.bytes_max_of(refused.topic)
+        return bytes_max is not None and refused.size_bytes + RECORD_OVERHEAD_BYTES > bytes_max
 
     def refuse_outputs(self, rows: Iterable[Row]) -> None:
         """Raise the ``RecordRefused`` of an output that has been refused before."""
         if not self._refused:
             return
-        for topic, key, value, *_ in rows:
-            refused = self._refused.get(_Signature(topic, key, len(key or b"") + len(value or b"")))
+        now_ms = self._now_ms()
+        for row in rows:
+            refused = self._refused.refusal(row, now_ms)
             if refused is not None:
                 raise refused.with_traceback(None)
 

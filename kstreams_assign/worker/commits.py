@@ -17,9 +17,10 @@ from kstreams_assign.status.views import DurationView, TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.beside import BesideCalls
-from kstreams_assign.worker.committing import Committer, Share
+from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.expiring import Expiries
 from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.shares import Share
 
 
 class Commits:

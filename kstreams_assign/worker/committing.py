@@ -8,11 +8,10 @@ old behind a slow call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice
 from typing import NamedTuple, Protocol, assert_never
 from uuid import UUID
 
@@ -42,15 +41,13 @@ from kstreams_assign.events import (
 )
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
-from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
-from kstreams_assign.tasks.stamped import value_of
-from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.record_outputs import RecordOutputs, TransactionalOutputs
+from kstreams_assign.worker.refusals import Refusals, SetsOutputAside
 from kstreams_assign.worker.sender import Calls, Sender
+from kstreams_assign.worker.shares import Share, last_rows, rows_in_order
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.transaction_membership import (
     UNNAMED_MS,
@@ -94,23 +91,6 @@ class OffsetCommits(Members, Protocol):
     def lease_left_s(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One task's part of a commit. ``landed`` is called once its writes are in the store.
-
-    ``timestamped`` are names of stores. ``sourced``: input partitions that are also a store's changelog; the store
-    holds them up to the committed offset.
-    """
-
-    task: TaskId
-    stores: TaskStores | None
-    changelogs: Mapping[str, TopicPartition]
-    timestamped: frozenset[str]
-    work: Work
-    landed: Callable[[], None]
-    sourced: frozenset[TopicPartition] = frozenset()
-
-
 class _Result(NamedTuple):
     """What a step came to, as ``engine.StepEnded`` reports it."""
 
@@ -120,10 +100,6 @@ class _Result(NamedTuple):
 
 
 _OK = _Result(Outcome.OK)
-
-
-SetsInputAside = Callable[[Collection[TaskId], RecordRefused], bool]
-"""Whether the input of a refused output is set aside when these tasks process it again."""
 
 
 class Committer:
@@ -141,7 +117,7 @@ class Committer:
         timeout_s: float,
         log: EventLog,
         calls: Calls | None = None,
-        sets_input_aside: SetsInputAside | None = None,
+        sets_output_aside: SetsOutputAside | None = None,
     ) -> None:
         self._producer = producer
         self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
@@ -151,7 +127,7 @@ class Committer:
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._membership = TransactionMembership(commits)
         self._sender = Sender("kstreams-commit") if calls is None else calls
-        self._sets_input_aside = sets_input_aside
+        self._refusals = Refusals(sets_output_aside)
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
@@ -386,7 +362,7 @@ class Committer:
     def _produce(self) -> _Result:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
-            for rows, track in self._rows():
+            for rows, track in rows_in_order(self._shares, last_follow=self._transactions is None):
                 while some := list(islice(rows, LOOK_RECORDS)):
                     if self._commits.lease_left_s() <= 0:
                         return _OUT_OF_LEASE
@@ -394,31 +370,6 @@ class Committer:
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return _OK
-
-    def _rows(self) -> Iterator[tuple[Iterator[Row], bool]]:
-        """All records in order, in runs, and whether the offsets of a run count."""
-        for share in self._shares:
-            for store in share.work.taken.writes:
-                if store in share.changelogs:
-                    yield _changelog_rows(share, store, self._first_writes(share, store)), True
-            yield islice(share.work.taken.emitted, share.work.taken.ahead, None), False
-
-    def _first_writes(self, share: Share, store: str) -> Mapping[bytes, bytes | None]:
-        """All writes of a store in a transaction; at least once without those that follow everything else."""
-        writes, last = share.work.taken.writes[store], share.work.taken.last.get(store)
-        if last is None or self._transactions is not None:
-            return writes
-        return {key: value for key, value in writes.items() if key not in last}
-
-    def _produce_last(self) -> None:
-        """Send the changelog records that must not arrive unless everything else has."""
-        self._last_wait = False
-        for share in self._shares:
-            for store, keys in share.work.taken.last.items():
-                if store in share.changelogs:
-                    writes = share.work.taken.writes[store]
-                    rows = _changelog_rows(share, store, {key: writes[key] for key in writes if key in keys})
-                    self._producer.produce_all(rows, track=True)
 
     def _flush(self, wait: bool) -> _Result | None:
         left_s = self._commits.lease_left_s()
@@ -431,59 +382,30 @@ class Committer:
             self._acknowledged = {**self._acknowledged, **acknowledged}
             if not self._last_wait:
                 return _OK
-            self._produce_last()
+            self._last_wait = False
+            for rows in last_rows(self._shares):
+                self._producer.produce_all(rows, track=True)
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return self._flush(wait)
 
     def _undelivered(self, cause: Exception) -> _Result:
-        """What may pass. Raises ``RecordRefused`` for what never will, naming the task.
-
-        A changelog that is gone stops its own task: that finds it missing when it is restored, and waits for it. An
-        output whose input record can be set aside fails the commit: the tasks process their input again without it.
-        """
-        if isinstance(cause, RecordRefused) and not self._may_be_mended(cause):
-            text = f"task {self._writer_of(cause)}: {cause}"
-            raise RecordRefused(text, cause.topic, cause.partition, cause.key, absent=cause.absent) from cause
+        """What may pass. Raises ``RecordRefused``, with its task, for what never will."""
+        if isinstance(cause, RecordRefused):
+            self._refusals.check(self._shares, cause)
         self._log.emit(DeliveryFailedEvent(reason=str(cause), warnings=(str(cause),)))
         return _Result(Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED, str(cause))
-
-    def _may_be_mended(self, refused: RecordRefused) -> bool:
-        if self._owners(refused):
-            return refused.absent
-        return self._sets_input_aside is not None and self._sets_input_aside(self._emitters(refused), refused)
-
-    def _writer_of(self, refused: RecordRefused) -> str:
-        """Whose record it was: a changelog says it, an output's topic and key may fit several."""
-        return " or ".join(map(str, dict.fromkeys([*self._owners(refused), *self._emitters(refused)])))
-
-    def _emitters(self, refused: RecordRefused) -> list[TaskId]:
-        at = refused.topic, refused.key
-        return [share.task for share in self._shares if any(row[:2] == at for row in share.work.taken.emitted)]
-
-    def _owners(self, refused: RecordRefused) -> list[TaskId]:
-        at = TopicPartition(refused.topic, refused.partition)
-        return [share.task for share in self._shares if at in share.changelogs.values()]
 
     def _store(self) -> _Result:
         """A store that cannot be written is its own task's trouble alone."""
         reasons: dict[TaskId, str] = {}
         for share in self._shares:
             try:
-                self._write(share)
+                share.write(self._acknowledged)
             except StateError as cause:
                 reasons[share.task] = str(cause)
                 self._log.emit(StoreFailedEvent(task=str(share.task), reason=str(cause)))
         return _Result(Outcome.OK, next(reversed(reasons.values()), ""), frozenset(reasons))
-
-    def _write(self, share: Share) -> None:
-        writes = share.work.taken.writes
-        if share.stores is not None and (writes or share.sourced):
-            mine = set(share.changelogs.values())
-            offsets = {p: offset for p, offset in self._acknowledged.items() if p in mine}
-            offsets |= {p: offset for p, offset in share.work.offsets.items() if p in share.sourced}
-            share.stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
-        share.landed()
 
     def _commit_offsets(self, wait: bool) -> _Result | None:
         if self._answer is None:
@@ -509,15 +431,3 @@ _OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the session may be over, and records w
 
 def _reason(cause: BaseException) -> str:
     return str(cause) or f"no answer in {WAIT_S:.0f} s"
-
-
-def _changelog_rows(share: Share, store: str, entries: Mapping[bytes, bytes | None]) -> Iterator[Row]:
-    """The time of a write is its record's, so a timestamped store's changelog holds the bare value."""
-    topic, partition = share.changelogs[store]
-    times = share.work.taken.times[store]
-    values: Iterable[bytes | None] = entries.values()
-    if store in share.timestamped:
-        values = (None if stored is None else value_of(stored) for stored in values)
-    return zip(  # C calls only, for each record of a commit
-        *(repeat(topic), entries, values, repeat(()), repeat(partition), map(times.__getitem__, entries)), strict=False
-    )

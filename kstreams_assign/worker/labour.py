@@ -218,8 +218,8 @@ class Labour:
         """Whether something sealed should be committed before the interval is over."""
         return False
 
-    def sets_input_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
-        """Whether the input of an output that the brokers refuse is set aside when these tasks process it again."""
+    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
+        """Whether a refused output is set aside, or its input is, when these tasks process their input again."""
         return False
 
     def turn(self) -> None:
@@ -270,7 +270,7 @@ class Functions(Labour):
     ) -> None:
         self._now_ms = now_ms
         self._functions = functions
-        self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
+        self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config, now_ms)
         self._due_calls = DueCalls(timed or [TimedFunctions()] * len(functions), self.bad_records, config, now_ms)
         self._poll_records_max = config.max_poll_records
         self._batches = [
@@ -361,7 +361,7 @@ class Functions(Labour):
         running.workspace.emit_rows(rows)
         return True
 
-    def sets_input_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
+    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
         return self.bad_records.remember_refusal(writers, refused)
 
     def commit_begins(self) -> None:

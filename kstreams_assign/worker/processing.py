@@ -118,7 +118,7 @@ class Processor:
         """
         self.group, self._in_hand.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
-        committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_input_aside)
+        committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_output_aside)
         self._commits = Commits(
             self._config, self._shape, self._labour, committer, self._purging.committed, self._report_unreadable
         )

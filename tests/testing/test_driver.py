@@ -437,6 +437,23 @@ def test_an_output_for_a_partition_that_does_not_exist_is_refused_with_its_task(
     assert driver.read("out") == []
 
 
+def test_the_input_of_an_output_for_a_partition_that_does_not_exist_is_set_aside(guarantee: str) -> None:
+    def emit(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            task.emit("out", record.key, b"v", partition=int(record.value or b""))
+
+    topology = [Subtopology(emit, sources=["in"], sinks=["out"], on_error="dead_letter")]
+    with TopologyTestDriver(
+        topology, processing_guarantee=guarantee, errors_dead_letter_queue_topic_name="dead"
+    ) as driver:
+        driver.pipe_many("in", [(b"a", b"0"), (b"b", b"1"), (b"b", b"0"), (b"c", b"0")])
+        assert [letter.key for letter in driver.read("dead")] == [b"b"]
+        outputs = [record.key for record in driver.read("out")]
+    assert outputs[-3:] == [b"a", b"b", b"c"]
+    if guarantee == "exactly_once_v2":
+        assert len(outputs) == 3
+
+
 WRONG: dict[str, tuple[Callable[[TopologyTestDriver], object], str]] = {
     "an unknown source": (
         lambda driver: driver.pipe("word-counts", b"k", b"v"),

@@ -225,7 +225,7 @@ def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(s
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     records = [Record("in", 0, n, 7, b"k%d" % n, bytes(2_000 if n == 3 else 9)) for n in range(8)]
     bench.feed(records)
-    assert bench.functions.sets_input_aside([TASK], too_large(b"k3", 2_002))
+    assert bench.functions.sets_output_aside([TASK], too_large(b"k3", 2_002))
     again = Bench(stores, copy_values, "dead_letter", 10)
     again.functions.bad_records = bench.functions.bad_records
     again.feed(records)
@@ -240,7 +240,8 @@ def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(s
     [
         (too_large(b"k", 900), 1_000, "skip"),  # it would fit alone: its batch was too large
         (too_large(b"k", 2_000), None, "skip"),  # the limit is unknown
-        (too_large(b"k", 2_000, too_large=False), 1_000, "skip"),  # a missing right, for example
+        (too_large(b"k", 2_000, too_large=False), 1_000, "skip"),  # a right for the whole cluster, for example
+        (too_large(b"k", 2_000, too_large=False, absent=True), 1_000, "skip"),  # the topic may be created
         (too_large(b"k", 2_000), 1_000, "fail"),
     ],
 )
@@ -249,14 +250,40 @@ def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
 ) -> None:
     bench = Bench(stores, copy_values, on_error, 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: bytes_max
-    assert not bench.functions.sets_input_aside([TASK], refused)
+    assert not bench.functions.sets_output_aside([TASK], refused)
     bench.feed([Record("in", 0, 0, 7, b"k", bytes(refused.size_bytes - 1))])
     assert len(bench.outputs("out")) == 1
+
+
+@pytest.mark.parametrize("kind", ["forbidden", "invalid"])
+def test_the_inputs_of_outputs_that_are_not_allowed_are_set_aside(stores: RocksTaskStores, kind: str) -> None:
+    """A forbidden topic takes none of the outputs, a record that is not valid is refused alone."""
+    bench = Bench(stores, copy_values, "dead_letter", 10)
+    records = [Record("in", 0, n, 7, b"k%d" % n, b"v") for n in range(8)]
+    bench.feed(records)
+    refused = too_large(b"k3", 3, too_large=False, **{kind: True})
+    assert bench.functions.sets_output_aside([TASK], refused)
+    again = Bench(stores, copy_values, "dead_letter", 10)
+    again.functions.bad_records = bench.functions.bad_records
+    again.feed(records)
+    guilty = [record.key for record in records if kind == "forbidden" or record.offset == 3]
+    assert [key for key, _ in again.outputs("out")] == [record.key for record in records if record.key not in guilty]
+    assert [key for key, _ in again.outputs("dead")] == guilty
+
+
+def test_a_function_can_end_the_worker_where_a_right_is_missing(stores: RocksTaskStores) -> None:
+    def on_error(_record: Record, error: Exception) -> str:
+        return "fail" if isinstance(error, RecordRefused) and error.forbidden else "skip"
+
+    bench = Bench(stores, copy_values, on_error, 10)
+    assert bench.functions.sets_output_aside([TASK], too_large(b"k", 2, too_large=False, forbidden=True))
+    with pytest.raises(RecordRefused):
+        bench.feed([Record("in", 0, n, 7, b"k", b"v") for n in range(3)])
 
 
 def test_a_refused_dead_letter_is_not_set_aside(stores: RocksTaskStores) -> None:
     bench = Bench(stores, copy_values, "dead_letter", 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     refused = RecordRefused("too large", "dead", 0, b"k", absent=False, too_large=True, size_bytes=2_000)
-    assert not bench.functions.sets_input_aside([TASK], refused)
-    assert not bench.functions.sets_input_aside([], too_large(b"k", 2_000)), "no task is known to have emitted it"
+    assert not bench.functions.sets_output_aside([TASK], refused)
+    assert not bench.functions.sets_output_aside([], too_large(b"k", 2_000)), "no task is known to have emitted it"

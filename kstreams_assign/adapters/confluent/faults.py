@@ -86,6 +86,18 @@ REMEDIES: Mapping[int, str] = {
 }
 """Why a broker refuses a record and will refuse it again -> the fix."""
 
+FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
+"""The topic takes no record from this client."""
+
+INVALID = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP, KafkaError._UNKNOWN_PARTITION})
+"""The topic takes other records, but not this one."""
+
+BLAMES_ANOTHER = KafkaError._INVALID_DIFFERENT_RECORD
+"""A broker named the records of a batch that are wrong, and this one was beside them."""
+
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""The client dropped the record, for example as its transaction had failed."""
+
 TOO_LARGE = frozenset(code for code, remedy in REMEDIES.items() if remedy == _TOO_LARGE)
 
 

@@ -11,7 +11,17 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, TOO_LARGE, describe
+from kstreams_assign.adapters.confluent.faults import (
+    ABSENT,
+    BLAMES_ANOTHER,
+    FAULTS,
+    FORBIDDEN,
+    INVALID,
+    PURGED,
+    REMEDIES,
+    TOO_LARGE,
+    describe,
+)
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.errors import DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
@@ -20,13 +30,17 @@ ANY_PARTITION = -1
 
 
 class Lost(NamedTuple):
-    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value."""
+    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value.
+
+    ``suspected``: it or another record of its batch is wrong.
+    """
 
     topic: str
     partition: int
     key: bytes | None
     size: int
     error: KafkaError
+    suspected: bool = False
 
     def fault(self, about: str) -> KStreamsAssignError:
         """Our error for it, the remedy named where waiting is none."""
@@ -44,6 +58,8 @@ class Lost(NamedTuple):
             absent=absent,
             too_large=code in TOO_LARGE,
             size_bytes=self.size,
+            forbidden=code in FORBIDDEN,
+            invalid=code in INVALID and not self.suspected,
         )
 
 
@@ -70,12 +86,14 @@ class Flight:
         acknowledged, self._acknowledged = self._acknowledged, {}
         lost, self._lost = self._lost, []
         if lost:
-            # A broker refuses all records of a batch because of the largest.
-            refused = [record for record in lost if record.error.code() in REMEDIES]
-            worst = max(refused, key=attrgetter("size"), default=lost[0])
+            worst = _worst(lost)
             at = worst.topic if worst.partition == ANY_PARTITION else f"{worst.topic}-{worst.partition}"
             raise worst.fault(f"{len(lost)} records lost, the first of them to {at}")
         return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+
+    def purged(self) -> dict[str, Lost]:
+        """Return by topic one of the records that the client dropped since ``take``."""
+        return {record.topic: record for record in self._lost if record.error.code() in PURGED}
 
     def untracked(self, error: KafkaError | None, message: Message) -> None:
         """Take the report of a record whose offset does not count."""
@@ -98,3 +116,23 @@ class Flight:
         key, partition = message.key(), message.partition()
         size = len(key or b"") + len(message)
         self._lost.append(Lost(topic_of(message), ANY_PARTITION if partition is None else partition, key, size, error))
+
+
+def _worst(lost: list[Lost]) -> Lost:
+    """Return the record that is to blame.
+
+    A broker refuses all records of a batch because of the largest, or because of those that are not valid. Of the
+    latter librdkafka 2.16 names each if there are several, and gives the whole batch the error of a single one.
+    """
+    refused = [record for record in lost if record.error.code() in REMEDIES]
+    worst = max(refused, key=attrgetter("size"), default=lost[0])
+    code = worst.error.code()
+    alike = [record for record in refused if record.error.code() == code and record.topic == worst.topic]
+    if code not in INVALID or len(alike) == 1:
+        return worst
+    if any(record.error.code() == BLAMES_ANOTHER for record in lost):
+        return worst
+    if code == KafkaError.INVALID_RECORD:  # a compacted topic, which takes no record without a key
+        worst = next((record for record in alike if record.key is None), worst)
+        return worst._replace(suspected=worst.key is not None)
+    return worst._replace(suspected=code != KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001  # librdkafka's own code

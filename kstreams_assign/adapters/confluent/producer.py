@@ -153,7 +153,7 @@ class RecordProducer:
         if not self._flight.over:
             waiting = self._flight.on_their_way
             raise BrokerUnavailable(f"{waiting} records were not acknowledged in {timeout_s:.1f} s and still wait")
-        return self._flight.take()
+        return self._outcome()
 
     def acknowledged(self) -> Mapping[TopicPartition, int] | None:
         """What ``flush`` answers, without waiting; None while records are on their way.
@@ -161,7 +161,10 @@ class RecordProducer:
         Raises ``DeliveryFailed`` and ``TaskMigrated`` as ``flush`` does.
         """
         self._poll(0)
-        return self._flight.take() if self._flight.over else None
+        return self._outcome() if self._flight.over else None
+
+    def _outcome(self) -> Mapping[TopicPartition, int]:
+        return self._flight.take()
 
     def abandon(self) -> None:
         """Drop everything queued and in flight, and forget what was acknowledged: the tasks are another's now.

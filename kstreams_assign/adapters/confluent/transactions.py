@@ -20,13 +20,16 @@ from confluent_kafka import libversion as librdkafka_version
 
 from kstreams_assign.adapters.confluent.faults import FAULTS, describe, fault
 from kstreams_assign.adapters.confluent.producer import RecordProducer
+from kstreams_assign.adapters.confluent.rights import forbidden_topics
 from kstreams_assign.client_settings import transaction_delivery_limit_ms, transaction_timeout_ms
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
     CommitRefused,
     ConfigError,
+    DeliveryFailed,
     KStreamsAssignError,
+    RecordRefused,
     TaskMigrated,
     TransactionAborted,
 )
@@ -92,6 +95,20 @@ class TransactionalProducer(RecordProducer):
     def settled(self) -> bool:
         """Whether nothing of this process may be open at the broker but what was begun; else ``prepare``."""
         return self._prepared and not self._spoiled
+
+    def _outcome(self) -> Mapping[TopicPartition, int]:
+        """A transaction fails as a whole where a topic may not be written to; the client does not say which topic."""
+        purged = self._flight.purged()
+        try:
+            return super()._outcome()
+        except RecordRefused:
+            raise
+        except DeliveryFailed as cause:
+            servers = str(self._settings["bootstrap.servers"])
+            for topic in forbidden_topics(servers, self._client, purged) if purged else ():
+                error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                raise purged[topic]._replace(error=error).fault(f"the transaction failed because of {topic}") from cause
+            raise
 
     def prepare(self, timeout_s: float) -> None:
         """Get ready: fence a predecessor and take back what it had begun. Nothing to do where that was done.

@@ -1,0 +1,49 @@
+"""Whose fault it is that a record of a commit cannot be delivered: a task's, an output's, or nobody's.
+
+What must not live here: the steps of a commit (``committing``), and which outputs are remembered (``refused_outputs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from kstreams_assign.errors import RecordRefused
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.worker.shares import Share
+
+SetsOutputAside = Callable[[Collection[TaskId], RecordRefused], bool]
+"""Whether a refused output is set aside, or its input is, when these tasks process their input again."""
+
+
+class Refusals:
+    """Judges what the brokers refuse. Without ``sets_output_aside`` no output may be missing."""
+
+    def __init__(self, sets_output_aside: SetsOutputAside | None) -> None:
+        self._sets_output_aside = sets_output_aside
+
+    def check(self, shares: Sequence[Share], refused: RecordRefused) -> None:
+        """Return if the commit may fail, and the tasks process their input again. Raise the error with its task if not.
+
+        A changelog that is deleted stops its own task, which waits for it when it is restored. An output may be left
+        out, or its input record set aside.
+        """
+        owners, emitters = _owners(shares, refused), _emitters(shares, refused)
+        if owners:
+            mended = refused.absent
+        else:
+            mended = self._sets_output_aside is not None and self._sets_output_aside(emitters, refused)
+        if not mended:
+            tasks = " or ".join(map(str, dict.fromkeys([*owners, *emitters])))
+            raise refused.of_task(tasks) from refused
+
+
+def _owners(shares: Sequence[Share], refused: RecordRefused) -> list[TaskId]:
+    """Return the task whose changelog it was: the partition says it."""
+    at = TopicPartition(refused.topic, refused.partition)
+    return [share.task for share in shares if at in share.changelogs.values()]
+
+
+def _emitters(shares: Sequence[Share], refused: RecordRefused) -> list[TaskId]:
+    """Return the tasks that have emitted such an output: its topic and key may fit several."""
+    at = refused.topic, refused.key
+    return [share.task for share in shares if any(row[:2] == at for row in share.work.taken.emitted)]
