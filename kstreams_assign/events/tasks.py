@@ -179,9 +179,9 @@ class RecordSetAsideEvent(BaseEvent):
     level: ClassVar[int] = logging.WARNING
     task: str
     partition: str
-    """Input partition, as ``topic-partition``; empty for a call that no record caused."""
+    """Input partition, as ``topic-partition``, or that of an output; empty for a call that no record caused."""
     offset: int
-    """Offset of the record; -1 for a call that no record caused."""
+    """Offset of the record; -1 for a call that no record caused, and for an output of a sidecar's application."""
     response: str
     """``skip``, or ``dead_letter`` for a record that goes to the dead-letter topic."""
     reason: str

@@ -166,8 +166,9 @@ def _line(letter: DeadLetter) -> str:
     source = letter.record
     lacks = f" (lacks {letter.left_out})" if letter.left_out else ""
     exception = readable(letter.failure.exception.encode())
+    where = f"offset {source.offset}" if source.offset >= 0 else "(an output)"
     return (
-        f"{source.topic}-{source.partition} offset {source.offset}: {exception}{lacks}\n"
+        f"{source.topic}-{source.partition} {where}: {exception}{lacks}\n"
         f"    {readable(source.key)} = {readable(source.value)}"
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sidecar.messages import Request, refused
+from kstreams_assign.sidecar.outputs import SessionOutputs
 from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
@@ -49,8 +50,9 @@ class Limits:
 class Ops:
     """``do`` carries out a request. Raises ``SidecarRefused``; then nothing of it was done."""
 
-    def __init__(self, session_tasks: SessionTasks, limits: Limits) -> None:
+    def __init__(self, session_tasks: SessionTasks, limits: Limits, outputs: SessionOutputs) -> None:
         self._session_tasks = session_tasks
+        self._outputs = outputs
         self._limits = limits
         self._written_bytes = 0
         self._table: Mapping[str, Callable[[Fields], Any]] = {
@@ -101,6 +103,7 @@ class Ops:
         times = fields["timestamps_ms"]
         if times is not None and len(times) != len(keys):
             raise refused("bad_request", f"timestamps_ms: {len(times)} of them for {len(keys)} keys")
+        self._outputs.check_writes(fields["task"], fields["store"], sizes)
         self._weigh(sizes)
         store.put_many(zip(keys, values, strict=True), times)
         return len(keys)
@@ -127,9 +130,10 @@ class Ops:
         session_task = self._session_tasks.to_write(fields["task"])
         emitted = _emitted(fields, session_task.running.workspace.at_work.record.timestamp_ms)
         self._check_sinks(session_task, emitted)
-        self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
-        session_task.running.workspace.emit_many(emitted)
-        return len(emitted)
+        kept = self._outputs.keep(session_task, emitted, list(map(_output_size, emitted)))
+        self._weigh(list(map(_output_size, kept)))
+        session_task.running.workspace.emit_many(kept)
+        return len(kept)
 
     def _set_timers(self, fields: Fields) -> int:
         keys, times, name = fields["keys"], fields["at_ms"], fields["name"] or ""
@@ -177,6 +181,10 @@ class Ops:
 
 def _size(key: bytes | None, value: bytes | None) -> int:
     return len(key or b"") + len(value or b"")
+
+
+def _output_size(record: Emitted) -> int:
+    return _size(record.key, record.value) + _headers_size(record)
 
 
 def _headers_size(record: Emitted) -> int:

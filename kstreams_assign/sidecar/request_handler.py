@@ -11,18 +11,19 @@ what is sealed stays as it was.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.errors import SidecarRefused, StateError, TaskNotLocal
+from kstreams_assign.errors import RecordRefused, SidecarRefused, StateError, TaskNotLocal
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
+from kstreams_assign.sidecar.outputs import SessionOutputs
 from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
 from kstreams_assign.sidecar.query_requests import Port, QueryRequests
 from kstreams_assign.sidecar.session import error_reply
@@ -58,7 +59,9 @@ class RequestHandler(Labour):
     to leave.
     """
 
-    def __init__(self, shape: TopologyShape, limits: Limits, bad_records: BadRecords) -> None:
+    def __init__(
+        self, shape: TopologyShape, limits: Limits, bad_records: BadRecords, *, exactly_once: bool = False
+    ) -> None:
         self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
@@ -66,7 +69,10 @@ class RequestHandler(Labour):
         self._shape = shape
         self._limits = limits
         self._session_tasks = SessionTasks(bad_records.sets_aside)
-        self._ops = Ops(self._session_tasks, limits)
+        self._outputs = SessionOutputs(
+            bad_records, limits.record_bytes_max, limits.partition_counts, exactly_once=exactly_once
+        )
+        self._ops = Ops(self._session_tasks, limits, self._outputs)
         self._port: Port | None = None
         self._orders: deque[_Order] = deque()
         self._polls: deque[_Order] = deque()
@@ -142,6 +148,7 @@ class RequestHandler(Labour):
 
     def commit_ends(self, end: CommitEnd) -> None:
         """Offsets that a rebalance deferred go with the next commit, so their answer waits for it."""
+        failure = self._outputs.take_failure()
         if end is CommitEnd.DEFERRED:
             return
         committing, self._committing = self._committing, []
@@ -149,9 +156,17 @@ class RequestHandler(Labour):
             generation = self._facts().generation
             for order in committing:
                 order.answer(generation)
+        elif failure is not None:
+            _refuse_all(committing, failure.code, failure.text)
         else:
             _refuse_all(committing, "commit_failed", f"the commit ended as {end.value}; go on from the last one")
         self._finish_closing()
+
+    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
+        return self._outputs.refuse_output(writers, refused)
+
+    def refuses_write(self, task: TaskId, store: str, refused: RecordRefused) -> bool:
+        return self._outputs.refuse_write(task, store, refused)
 
     def begins(self, running: Running) -> None:
         self._session_tasks.begins(running)

@@ -42,7 +42,8 @@ class Sidecar:
             polled_bytes_max=min(POLLED_BYTES_MAX, shared.batch_bytes_max),
         )
         bad_records = BadRecords([flow.on_error for flow in settings.flows], config)
-        handler = RequestHandler(topology_shape(settings.flows), limits, bad_records)
+        shape = topology_shape(settings.flows)
+        handler = RequestHandler(shape, limits, bad_records, exactly_once=config.exactly_once)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
             self._runtime = Runtime(config, settings.flows, handler, on_event, settings.global_tables)

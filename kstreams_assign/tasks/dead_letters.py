@@ -94,7 +94,10 @@ class DeadLetter(NamedTuple):
     """A dead letter, read."""
 
     record: Record
-    """The input record as it was; parts that were left out are missing."""
+    """The input record as it was; parts that were left out are missing.
+
+    With offset -1 it is the output of a sidecar's application, which was refused.
+    """
     failure: Failure
     left_out: str | None
     """What it lacks; None if it is whole."""
@@ -104,7 +107,7 @@ def read_dead_letter(letter: Record) -> DeadLetter | None:
     """Read a record of a dead-letter topic, of this package or Java's; None if its headers do not say whence it is."""
     about = {name: value for name, value in letter.headers or () if name.startswith(PREFIX)}
     topic, partition, offset = (_text(about.get(name)) for name in (TOPIC, PARTITION, OFFSET))
-    if not topic or not _is_number(partition) or not _is_number(offset):
+    if not topic or not _is_number(partition) or not (_is_number(offset) or offset == "-1"):
         return None
     assert partition is not None
     assert offset is not None

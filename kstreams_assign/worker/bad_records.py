@@ -106,8 +106,12 @@ class BadRecords:
         """
         if not writers or not all(map(self.sets_aside, writers)) or not self.may_be_left_out(refused):
             return False
-        self._refused.remember(refused, self._now_ms())
+        self.remember(refused)
         return True
+
+    def remember(self, refused: RecordRefused) -> None:
+        """Remember an output, or the whole topic where no record may be written there."""
+        self._refused.remember(refused, self._now_ms())
 
     def may_be_left_out(self, refused: RecordRefused) -> bool:
         """Return whether an output is to blame that the others can do without.
@@ -121,6 +125,15 @@ class BadRecords:
             return refused.forbidden or refused.invalid
         bytes_max = self.bytes_max_of(refused.topic)
         return bytes_max is not None and refused.size_bytes + RECORD_OVERHEAD_BYTES > bytes_max
+
+    @property
+    def remembers_refusals(self) -> bool:
+        """Return whether ``refusal`` may find anything."""
+        return bool(self._refused)
+
+    def refusal(self, row: Row) -> RecordRefused | None:
+        """Return why the brokers would refuse an output, as far as that is known."""
+        return self._refused.refusal(row, self._now_ms())
 
     def refuse_outputs(self, rows: Iterable[Row]) -> None:
         """Raise the ``RecordRefused`` of an output that has been refused before."""

@@ -45,7 +45,7 @@ from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.record_outputs import RecordOutputs, TransactionalOutputs
-from kstreams_assign.worker.refusals import Refusals, SetsOutputAside
+from kstreams_assign.worker.refusals import Refusals
 from kstreams_assign.worker.sender import Calls, Sender
 from kstreams_assign.worker.shares import Share, last_rows, rows_in_order
 from kstreams_assign.worker.task_workspace import TaskWorkspace
@@ -117,7 +117,7 @@ class Committer:
         timeout_s: float,
         log: EventLog,
         calls: Calls | None = None,
-        sets_output_aside: SetsOutputAside | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._producer = producer
         self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
@@ -127,7 +127,7 @@ class Committer:
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._membership = TransactionMembership(commits)
         self._sender = Sender("kstreams-commit") if calls is None else calls
-        self._refusals = Refusals(sets_output_aside)
+        self._refusals = Refusals() if refusals is None else refusals
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None

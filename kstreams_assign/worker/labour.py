@@ -222,6 +222,10 @@ class Labour:
         """Whether a refused output is set aside, or its input is, when these tasks process their input again."""
         return False
 
+    def refuses_write(self, task: TaskId, store: str, refused: RecordRefused) -> bool:  # noqa: ARG002  # see the sidecar
+        """Whether a value that is too large for its changelog is not written again; otherwise the worker ends."""
+        return False
+
     def turn(self) -> None:
         """The loop has been round once."""
 

@@ -297,6 +297,11 @@ def _record_set_aside(event: events.RecordSetAsideEvent) -> str:
             f"A call of task {event.task} ({event.call}) {where}: it raised {event.reason}. Further calls of this "
             "cause are only counted."
         )
+    if event.offset < 0:
+        return (
+            f"An output of task {event.task} for {event.partition} {where}: {event.reason}. Further outputs of this "
+            "cause are only counted."
+        )
     return (
         f"The record at {event.partition} offset {event.offset} {where}: task {event.task} raised {event.reason}. "
         "Further records of this cause are only counted."

@@ -53,6 +53,7 @@ from kstreams_assign.worker.pauses import Pauses, Target
 from kstreams_assign.worker.peeks import Peeks
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
+from kstreams_assign.worker.refusals import Refusals
 from kstreams_assign.worker.sender import Calls
 from kstreams_assign.worker.starting_tasks import Arrival, running_task
 from kstreams_assign.worker.stores_in_hand import StoresInHand
@@ -118,7 +119,8 @@ class Processor:
         """
         self.group, self._in_hand.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
-        committer = Committer(self._producer, group, timeout_s, self._log, calls, self._labour.sets_output_aside)
+        refusals = Refusals(self._labour.sets_output_aside, self._labour.refuses_write)
+        committer = Committer(self._producer, group, timeout_s, self._log, calls, refusals)
         self._commits = Commits(
             self._config, self._shape, self._labour, committer, self._purging.committed, self._report_unreadable
         )

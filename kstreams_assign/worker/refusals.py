@@ -15,11 +15,18 @@ SetsOutputAside = Callable[[Collection[TaskId], RecordRefused], bool]
 """Whether a refused output is set aside, or its input is, when these tasks process their input again."""
 
 
-class Refusals:
-    """Judges what the brokers refuse. Without ``sets_output_aside`` no output may be missing."""
+RefusesWrite = Callable[[TaskId, str, RecordRefused], bool]
+"""Whether a value that the changelog of a task's store refuses is not written again."""
 
-    def __init__(self, sets_output_aside: SetsOutputAside | None) -> None:
+
+class Refusals:
+    """Judges what the brokers refuse. By default nothing may be missing."""
+
+    def __init__(
+        self, sets_output_aside: SetsOutputAside | None = None, refuses_write: RefusesWrite | None = None
+    ) -> None:
         self._sets_output_aside = sets_output_aside
+        self._refuses_write = refuses_write
 
     def check(self, shares: Sequence[Share], refused: RecordRefused) -> None:
         """Return if the commit may fail, and the tasks process their input again. Raise the error with its task if not.
@@ -29,18 +36,18 @@ class Refusals:
         """
         owners, emitters = _owners(shares, refused), _emitters(shares, refused)
         if owners:
-            mended = refused.absent
+            mended = refused.absent or (self._refuses_write is not None and self._refuses_write(*owners[0], refused))
         else:
             mended = self._sets_output_aside is not None and self._sets_output_aside(emitters, refused)
         if not mended:
-            tasks = " or ".join(map(str, dict.fromkeys([*owners, *emitters])))
+            tasks = " or ".join(map(str, dict.fromkeys([*(task for task, _ in owners), *emitters])))
             raise refused.of_task(tasks) from refused
 
 
-def _owners(shares: Sequence[Share], refused: RecordRefused) -> list[TaskId]:
-    """Return the task whose changelog it was: the partition says it."""
+def _owners(shares: Sequence[Share], refused: RecordRefused) -> list[tuple[TaskId, str]]:
+    """Return the task and the store whose changelog it was: the partition says it."""
     at = TopicPartition(refused.topic, refused.partition)
-    return [share.task for share in shares if at in share.changelogs.values()]
+    return [(share.task, store) for share in shares for store, changelog in share.changelogs.items() if changelog == at]
 
 
 def _emitters(shares: Sequence[Share], refused: RecordRefused) -> list[TaskId]:
