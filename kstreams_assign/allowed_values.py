@@ -50,6 +50,7 @@ RANGES: Mapping[str, Range] = {
     "acceptable_recovery_lag": Range(0),
     "max_warmup_replicas": Range(1),
     "probing_rebalance_interval_ms": Range(60_000),
+    "scheduled_rebalance_max_delay_ms": Range(0, 2**31 - 1),
     "early_probing_floor_ms": Range(1_000),
     "state_cleanup_delay_ms": Range(0),
     "state_cleanup_dir_max_age_ms": Range(-1),

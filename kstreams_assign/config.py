@@ -168,6 +168,10 @@ class Config:
     probing_rebalance_interval_ms: int = 600_000
     """Milliseconds from an assignment with warm-ups to the probing rebalance that checks them (KIP-441)."""
 
+    scheduled_rebalance_max_delay_ms: int = 60_000
+    """Milliseconds that tasks without a caught-up replica wait at most for a process that restarts
+    (``close(restart=True)``; Kafka Connect's name, KIP-415). The leader's value counts; 0: they do not wait."""
+
     warmup_queue: bool = False
     """Assign all warm-ups at once and restore ``max_warmup_replicas`` of them at a time. One rebalance then hands all
     of them over."""

@@ -238,6 +238,7 @@ def assign_config(config: Config) -> AssignConfig:
         rack_aware_assignment_strategy=config.rack_aware_assignment_strategy,
         rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
+        scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
     )
 
 
