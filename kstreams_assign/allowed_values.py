@@ -25,6 +25,7 @@ GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
+SIGTERM_MEANINGS = ("close", "restart")
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 
 
@@ -89,6 +90,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto_offset_reset": OFFSET_RESETS,
     "user_data": USER_DATA,
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
+    "sigterm": SIGTERM_MEANINGS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
 }
 

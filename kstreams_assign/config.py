@@ -172,6 +172,10 @@ class Config:
     """Milliseconds that tasks without a caught-up replica wait at most for a process that restarts
     (``close(restart=True)``; Kafka Connect's name, KIP-415). The leader's value counts; 0: they do not wait."""
 
+    sigterm: str = "close"
+    """What the command ``worker`` does on SIGTERM: ``close`` for good, or ``restart``: announce that the process will be
+    back soon, and close."""
+
     warmup_queue: bool = False
     """Assign all warm-ups at once and restore ``max_warmup_replicas`` of them at a time. One rebalance then hands all
     of them over."""

@@ -218,6 +218,8 @@ class Leading:
                 adopted=tuple(map(str, decision.adopted)),
                 owner_changes_lower_bound=decision.owner_changes_lower_bound,
                 withheld=tuple(map(str, decision.withheld)),
+                waiting={str(task): str(process) for task, process in decision.waiting.items()},
+                wait_ends_ms=decision.wait_ends_ms,
                 next_probe_ms=decision.next_probe_ms,
                 error=int(decision.error),
                 record_bytes=decision.record_bytes,

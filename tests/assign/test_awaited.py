@@ -106,9 +106,7 @@ def after(cluster: Cluster, plan: Plan) -> Cluster:
         sums = dict.fromkeys(placed.active & ends.keys(), RUNNING_OFFSET_SUM)
         sums |= {task: END - client.lags[task] for task in placed.standby | placed.warmup if client.lags[task] >= 0}
         standby = placed.standby | placed.warmup
-        clients.append(
-            replace(client, prev_active=placed.active, prev_standby=standby, lags=TaskLags(ends, sums))
-        )
+        clients.append(replace(client, prev_active=placed.active, prev_standby=standby, lags=TaskLags(ends, sums)))
     return replace(cluster, clients=tuple(clients))
 
 
@@ -136,7 +134,7 @@ def test_a_group_at_rest_that_restarts_one_process_ends_as_it_began(name, member
         gone,
         prev_active=frozenset(),
         prev_standby=frozenset(had),
-        lags=TaskLags(ends, {task: END - lag for task in had}),
+        lags=TaskLags(ends, dict.fromkeys(had, END - lag)),
     )
     rejoined = after(rest, meanwhile)
     rejoined = replace(rejoined, clients=(back, *rejoined.clients))
@@ -153,8 +151,6 @@ def test_a_task_that_runs_elsewhere_goes_back_only_to_a_caught_up_process():
     heir = Client(UUID(int=1), 1, frozenset({task}), frozenset(), TaskLags(ends, {task: RUNNING_OFFSET_SUM}))
     for behind, goes_back in ((ACCEPTABLE, True), (ACCEPTABLE + 1, False)):
         back = Client(UUID(int=2), 1, frozenset(), frozenset({task}), TaskLags(ends, {task: END - behind}))
-        cluster = give_back(
-            Cluster((heir, back), frozenset({task})), {back.process_id: frozenset({task})}, ACCEPTABLE
-        )
+        cluster = give_back(Cluster((heir, back), frozenset({task})), {back.process_id: frozenset({task})}, ACCEPTABLE)
         owner = next(client for client in cluster.clients if task in client.prev_active)
         assert (owner.process_id == back.process_id) is goes_back

@@ -221,8 +221,10 @@ def test_nothing_awaited_differs_from_nothing_known_only_in_a_member():
 
 @pytest.mark.parametrize(
     "broken",
-    [{"left": 1.5}, {"threads": 0}, {"threads": True}, {"tags": {1: "a"}}, {"tags": {"a": b"b"}}, {"rack": 7}]
-    + [{"active": [0]}, {"standby": "0_1"}],
+    [
+        *({"left": 1.5}, {"threads": 0}, {"threads": True}, {"tags": {1: "a"}}, {"tags": {"a": b"b"}}, {"rack": 7}),
+        *({"active": [0]}, {"standby": "0_1"}),
+    ],
 )
 def test_an_awaited_process_that_cannot_be_is_damage(broken):
     content = content_of(replace(GROUP, awaited=AWAITED))
