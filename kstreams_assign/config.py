@@ -173,8 +173,8 @@ class Config:
     (``close(restart=True)``; Kafka Connect's name, KIP-415). The leader's value counts; 0: they do not wait."""
 
     sigterm: str = "close"
-    """What the command ``worker`` does on SIGTERM: ``close`` for good, or ``restart``: announce that the process will be
-    back soon, and close."""
+    """What the command ``worker`` does on SIGTERM: ``close`` for good, or ``restart``: announce first that the process
+    will be back soon."""
 
     warmup_queue: bool = False
     """Assign all warm-ups at once and restore ``max_warmup_replicas`` of them at a time. One rebalance then hands all

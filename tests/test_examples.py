@@ -274,6 +274,17 @@ def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
     assert (before, ends()) == (2, 3)
 
 
+def test_a_worker_that_restarts_on_sigterm_has_its_state_again(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"visits": 1, "visit-totals": 2}, WITHIN_S)
+    arguments = ("rolling_restart.py", broker, "a")
+    for total in (b"1", b"2"):
+        with running(*arguments, folder=tmp_path, end=signal.SIGTERM) as process:
+            produce(broker, "visits", [b"ann"], b"")
+            assert last_values(broker, "visit-totals", {b"ann": total}) == {b"ann": total}
+            assert process.stdout.readline() == "runs 0_0: 0 records restored\n"
+        assert process.stdout.closed or process.returncode == 0
+
+
 def test_typed_totals_adds_orders_and_sets_aside_what_is_no_order(broker, tmp_path):
     topics = {"typed-orders": 2, "order-totals": 2, "typed-totals-dead-letters": 1}
     ClusterAdmin(broker).create_topics(topics, WITHIN_S)

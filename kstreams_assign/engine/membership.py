@@ -228,6 +228,11 @@ class Membership:
         return self._draining
 
     @property
+    def restarting(self) -> bool:
+        """Whether this member is about to leave for a restart."""
+        return self._restarting
+
+    @property
     def may_promise(self) -> bool:
         """Whether a report may take the mutex: a closed member's client may still try, and would never release it."""
         return self.state is not member.State.CLOSED

@@ -185,7 +185,8 @@ class LogLines:
             own = [task for task, awaited in event.waiting.items() if awaited == process]
             wait, them = ("waits", "it") if len(own) == 1 else ("wait", "them")
             left = "" if event.wait_ends_ms is None else f", {span(max(0, event.wait_ends_ms - event.time_ms))} at most"
-            yield f"{_tasks(own, capital=True)} {wait} for process {_short(process)}, which restarts and has the state of {them}{left}."
+            whose = f"process {_short(process)}, which restarts and has the state of {them}"
+            yield f"{_tasks(own, capital=True)} {wait} for {whose}{left}."
         warming = {process: placed.warmup for process, placed in placements.items() if placed.warmup}
         for process, tasks in _some(sorted(warming.items())):
             warm = "warms" if len(tasks) == 1 else "warm"

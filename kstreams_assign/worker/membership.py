@@ -359,6 +359,8 @@ class Membership:
             draining=self._engine.draining,
             outage=self._outage,
             lease_left_s=self._client.lease_left_s(),
+            restarting=self._engine.restarting,
+            awaited=self._engine.awaited(wall_ms()) or {},
         )
 
     def roles(self) -> dict[TaskId, str]:
