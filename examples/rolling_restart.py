@@ -30,8 +30,7 @@ config = Config(
     state_dir=f"state-{name}",
     scheduled_rebalance_max_delay_ms=120_000,  # our machines need up to two minutes
 )
-worker = Worker(
-    config, [Subtopology(count, sources=["visits"], stores=["totals"], sinks=["visit-totals"])], on_event=show
-)
+topology = [Subtopology(count, sources=["visits"], stores=["totals"], sinks=["visit-totals"])]
+worker = Worker(config, topology, on_event=show)
 signal.signal(signal.SIGTERM, lambda *_: worker.close(restart=True))
 worker.run()

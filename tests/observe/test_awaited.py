@@ -9,6 +9,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.observe.describe import describe
 from kstreams_assign.observe.document import document
 from kstreams_assign.observe.forms import trailer_form
+from kstreams_assign.observe.group_state import state_of_group
 from kstreams_assign.observe.reasons import reasons
 from tests.group.little_group import shape
 from tests.observe.seen_group import SeenGroup
@@ -38,6 +39,12 @@ def test_it_says_which_tasks_wait_for_whom_and_how_long():
     assert facts["awaited"] == {str(THIRD): 60_000}
     assert set(facts["waiting"].values()) == {str(THIRD)}
     assert len(facts["waiting"]) == 2
+
+
+def test_a_prediction_assumes_that_it_does_not_come_back():
+    state = state_of_group(seen_while_it_restarts().observed())
+    assert "do not come back" in state.assumed["restarts"]
+    assert not any(process.about.trailer.awaited for process in state.processes.values())
 
 
 def test_decoded_trailers_show_it():
