@@ -78,6 +78,7 @@ MEMORY: Mapping[str, Range] = {
     "memory_limit_bytes": Range(1 << 20),
     "rocksdb_block_cache_bytes": Range(1 << 20),
     "rocksdb_write_buffers_bytes": Range(1 << 20),
+    "statestore_cache_max_bytes": Range(0),
     "input_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
     "restore_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
     "output_buffer_max_bytes": Range(1 << 20),

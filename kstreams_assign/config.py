@@ -235,7 +235,7 @@ class Config:
     """Number of processed records that may wait for a commit. Processing pauses there until the commit."""
 
     memory_limit_bytes: int | None = None
-    """Bytes of memory that this process may take, such as the limit of its container: the next five settings divide
+    """Bytes of memory that this process may take, such as the limit of its container: the next six settings divide
     them, as far as they are not set. Without it, each has its own default, some 1.1 GB in all. Your own objects come on
     top."""
 
@@ -246,6 +246,10 @@ class Config:
     rocksdb_write_buffers_bytes: int | None = None
     """Bytes of new entries that RocksDB holds in memory, of all stores together. Without it, the share of
     ``memory_limit_bytes``, or 256 MiB."""
+
+    statestore_cache_max_bytes: int | None = None
+    """Bytes of entries that tasks remember of what they read from and wrote to their stores on disk, of all stores
+    together; 0 remembers none. Without it, the share of ``memory_limit_bytes``, or Kafka's 10 MiB."""
 
     input_buffer_max_bytes: int | None = None
     """Bytes of input records that are fetched ahead, of all tasks together (KIP-770). Without it, the share of

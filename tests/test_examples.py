@@ -188,6 +188,27 @@ def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_
     assert ClusterAdmin(broker).own_settings([changelog], WITHIN_S)[changelog]["segment.ms"] == "3600000"
 
 
+def test_views_are_counted_a_batch_at_a_time_and_the_totals_have_their_times(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"page-views": 2, "page-totals": 2}, WITHIN_S)
+    producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
+    for number in range(5_000):
+        producer.produce("page-views", number % 2, b"page-%d" % (number % 20), b"", timestamp_ms=1_000 + number)
+    producer.flush(WITHIN_S)
+    producer.close()
+    wanted = {b"page-%d" % page: b"250" for page in range(20)}
+    with running("whole_batches.py", broker, folder=tmp_path):
+        assert last_values(broker, "page-totals", wanted) == wanted
+    consumer, seen = InputConsumer(broker, group_id="examples"), {}
+    consumer.add({TopicPartition("page-totals", 0): 0, TopicPartition("page-totals", 1): 0})
+    deadline = time.monotonic() + WITHIN_S
+    while len(seen) < 5_000 and time.monotonic() < deadline:
+        for records in consumer.poll(5_000, 0.1).values():
+            seen.update(((record.key, int(record.value)), record.timestamp_ms) for record in records)
+    consumer.close()
+    numbers = range(5_000)
+    assert seen == {(b"page-%d" % (number % 20), number // 20 + 1): 1_000 + number for number in numbers}
+
+
 def test_sessions_end_by_the_time_of_the_records(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
     minute = 60_000
