@@ -78,8 +78,10 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """Leave now: a drain is over (this member has no task any more, or no member can take them over warm), or the group
-    knows that this process restarts."""
+    """Leave now: a drain is over, or the group knows that this process restarts.
+
+    After a drain this member has no task any more, or no member can take them over warm.
+    """
 
 
 GroupEvent = CommitDue | Assignment | Lost | Drained
