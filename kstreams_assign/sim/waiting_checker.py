@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import check
 from kstreams_assign.group.leader import DecisionInput
-from kstreams_assign.group.values import Decision, JoinedMember
+from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.sim.checkers import Checker
 
@@ -22,13 +22,17 @@ ASKED_WITHIN_MS = 180_000
 
 
 class WaitsAreAnnounced(Checker):
-    """It reads who announces a restart from the members' bytes, and measures by the simulated time alone."""
+    """It reads who announces a restart from the members' bytes, and measures by the simulated time alone.
+
+    A process is back once any member has an assignment of a generation with it: before that, no member may know it.
+    """
 
     invariant = "tasks wait only as announced"
 
     def __init__(self) -> None:
         super().__init__()
         self._announced_ms: dict[UUID, int] = {}
+        self._present: dict[int, frozenset[UUID]] = {}
 
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
@@ -36,8 +40,7 @@ class WaitsAreAnnounced(Checker):
         if process.membership.client.generation != self.world.coordinator.generation:
             return  # a leader that slept decides for a generation that is over
         view, now_ms = read_group(members), self.world.timeline.now_ms
-        for present in view.processes:
-            self._announced_ms.pop(present, None)
+        self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting
         if decision.waiting and view.foreign:
             self.report_violation(f"tasks wait in a group with {', '.join(view.foreign)}")
         for awaited in decision.awaited.keys() - view.restarting:
@@ -47,6 +50,10 @@ class WaitsAreAnnounced(Checker):
         if decision.wait_ends_ms is not None:
             generation = self.world.coordinator.generation
             self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, generation)
+
+    def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
+        for present in self._present.pop(generation, ()):
+            self._announced_ms.pop(present, None)
 
     def _check_wait(self, awaited: UUID, now_ms: int, max_ms: int) -> None:
         announced_ms = self._announced_ms.get(awaited)
