@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,7 +25,8 @@ ASKED_WITHIN_MS = 180_000
 class WaitsAreAnnounced(Checker):
     """It reads who announces a restart from the members' bytes, and measures by the simulated time alone.
 
-    A process is back once any member has an assignment of a generation with it: before that, no member may know it.
+    A member knows that a process is back from the assignment of a generation with it. A decision may wait for a process
+    that was back only if no member that joins knows it: then the announced time still limits the wait.
     """
 
     invariant = "tasks wait only as announced"
@@ -32,7 +34,8 @@ class WaitsAreAnnounced(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._announced_ms: dict[UUID, int] = {}
-        self._present: dict[int, frozenset[UUID]] = {}
+        self._present: dict[int, AbstractSet[UUID]] = {}
+        self._know_it_is_back: dict[UUID, set[Process]] = {}
 
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
@@ -45,15 +48,27 @@ class WaitsAreAnnounced(Checker):
             self.report_violation(f"tasks wait in a group with {', '.join(view.foreign)}")
         for awaited in decision.awaited.keys() - view.restarting:
             self._check_wait(awaited, now_ms, question.config.scheduled_rebalance_max_delay_ms)
-        self._announced_ms.update(dict.fromkeys(view.restarting, now_ms))
+            self._check_knowledge(awaited, {member.member_id for member in members})
+        for announcing in view.restarting:
+            self._announced_ms[announcing] = now_ms
+            self._know_it_is_back.pop(announcing, None)
         self._check_plan(decision)
         if decision.wait_ends_ms is not None:
             generation = self.world.coordinator.generation
             self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, generation)
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
-        for present in self._present.pop(generation, ()):
-            self._announced_ms.pop(present, None)
+        for present in self._present.get(generation, ()):
+            self._know_it_is_back.setdefault(present, set()).add(process)
+
+    def lost(self, process: Process) -> None:
+        for knowing in self._know_it_is_back.values():
+            knowing.discard(process)
+
+    def _check_knowledge(self, awaited: UUID, joined: set[str]) -> None:
+        for process in self._know_it_is_back.get(awaited, ()):
+            if process.membership.client.member_id in joined:
+                self.report_violation(f"{awaited} is awaited, although {process.run.name} knows that it was back")
 
     def _check_wait(self, awaited: UUID, now_ms: int, max_ms: int) -> None:
         announced_ms = self._announced_ms.get(awaited)
