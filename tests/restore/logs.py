@@ -55,7 +55,7 @@ class LogReader:
         self.bounds_asked: list = []
         self.leaderless: set = set()
         self.late: dict = {}
-        """Partition -> an offset asked for before it was added again, whose out-of-range answer the next poll brings."""
+        """Partition -> an offset asked for before it was added again; the next poll brings the answer: out of range."""
         self.now_ms = 0
 
     def add(self, positions) -> None:
