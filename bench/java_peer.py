@@ -22,7 +22,16 @@ from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path
 
 SOURCES = Path(__file__).with_name("java")
 LOCK = SOURCES / "jars.lock"
-SHARED_JARS = {"kafka-clients", "slf4j-api", "jackson-annotations", "jackson-core", "jackson-databind"}
+SHARED_JARS = {
+    "kafka-clients",
+    "kafka-group-coordinator",
+    "kafka-group-coordinator-api",
+    "kafka-server-common",
+    "slf4j-api",
+    "jackson-annotations",
+    "jackson-core",
+    "jackson-databind",
+}
 MAIN = "org.apache.kafka.streams.processor.internals.assignment.BenchPeer"
 NAME = f"Kafka {KAFKA_VERSION}"
 

@@ -59,6 +59,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("peer", "info"): (0, ()),
     ("peer", "assign"): (0, ()),
     ("peer", "assign-threads"): (0, ()),
+    ("peer", "assign-streams-group"): (0, ()),
     ("peer", "encode-subscription"): (0, ()),
     ("peer", "decode-subscription"): (0, ()),
     ("peer", "encode-assignment"): (0, ()),

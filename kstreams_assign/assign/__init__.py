@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from kstreams_assign.assign.awaited import await_assignor, find_waiting, give_back
 from kstreams_assign.assign.balance import (
     is_balanced,
     is_instance_balanced,
@@ -22,6 +23,12 @@ from kstreams_assign.assign.drain import drain_assignor
 from kstreams_assign.assign.java.fallback_prior import fallback_prior
 from kstreams_assign.assign.java.high_availability import high_availability
 from kstreams_assign.assign.java.sticky import sticky
+from kstreams_assign.assign.java.streams_sticky import (
+    StreamsMember,
+    SubtopologyTasks,
+    TargetTasks,
+    assign_streams_tasks,
+)
 from kstreams_assign.assign.java.threads import ThreadTasks, distribute
 from kstreams_assign.assign.lags import TaskLags, compute_lag, find_previous_tasks, is_caught_up, rank, sort_by_lag
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
@@ -72,10 +79,15 @@ __all__ = [
     "Placement",
     "Plan",
     "Round",
+    "StreamsMember",
+    "SubtopologyTasks",
+    "TargetTasks",
     "TaskLags",
     "ThreadTasks",
     "apply_plan",
+    "assign_streams_tasks",
     "available_movements",
+    "await_assignor",
     "check",
     "common_rack",
     "compute_lag",
@@ -85,6 +97,8 @@ __all__ = [
     "drain_assignor",
     "fallback_prior",
     "find_previous_tasks",
+    "find_waiting",
+    "give_back",
     "high_availability",
     "is_balanced",
     "is_caught_up",

@@ -44,6 +44,17 @@ def assign_threads() -> None:
 
 
 @app.command()
+def assign_streams_group() -> None:
+    """Place the tasks of a streams group (KIP-1071) on its members, as the broker does.
+
+    Example: kstreams-assign peer assign-streams-group < problems.jsonl
+    """
+    from kstreams_assign.peer.streams_groups import assign_streams_group
+
+    _converse(assign_streams_group)
+
+
+@app.command()
 def encode_subscription() -> None:
     """Encode a member's user-data as hex.
 

@@ -92,7 +92,7 @@ class Processor:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
-        self._in_hand = StoresInHand(directory, sums)
+        self._in_hand = StoresInHand(directory, sums, flows, config.memory.statestore_cache_max_bytes)
         self._arrivals: dict[TaskId, Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._pauses = Pauses(
@@ -299,7 +299,7 @@ class Processor:
     def _ready(self, task: TaskId, stores: TaskStores | None, arrival: Arrival) -> None:
         """The restore thread gives an active task's stores back."""
         if stores is not None:
-            self._in_hand.stores[task] = stores
+            self._in_hand.take(task, stores)
         self._arrivals[task] = arrival
         self._handle(Restored(task, arrival.positions.keys()))
         self._arrivals.pop(task, None)  # something else is wanted of it by now

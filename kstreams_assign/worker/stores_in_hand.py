@@ -1,16 +1,19 @@
-"""The stores that are in the processing loop's hands, and how they go to the restore thread.
+"""The stores that are in the processing loop's hands, behind the record cache, and how they go to the restore thread.
 
 What must not live here: when a task's stores change hands; the engine decides that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from kstreams_assign.engine import effects as do
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.record_cache import RecordCache
 from kstreams_assign.tasks.stores import TaskStores
+from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.neighbours import Restoring, TaskFolders
 
 StoreEffect = do.LockFolder | do.ReleaseFolder | do.QueueWarmups | do.HandOver | do.ReportStore | do.ReportNothing
@@ -21,10 +24,16 @@ class StoresInHand:
 
     restoring: Restoring
 
-    def __init__(self, directory: TaskFolders, sums: OffsetSums) -> None:
+    def __init__(self, directory: TaskFolders, sums: OffsetSums, flows: Sequence[Flow], cache_bytes: int) -> None:
         self._directory = directory
         self._sums = sums
+        self._flows = flows
+        self._cache = RecordCache(cache_bytes)
         self.stores: dict[TaskId, TaskStores] = {}
+
+    def take(self, task: TaskId, stores: TaskStores) -> None:
+        """Take a task's stores from the restore thread."""
+        self.stores[task] = self._cache.over(stores, self._flows[task.subtopology].shape.on_disk)
 
     def carry_out(self, effect: StoreEffect) -> None:
         """Lock a folder, give stores away, or report how far they are."""
@@ -43,7 +52,8 @@ class StoresInHand:
             case _:
                 self._hand_over(effect, self.stores.pop(effect.task, None))
 
-    def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
+    def _hand_over(self, effect: do.HandOver, cached: TaskStores | None) -> None:
+        stores = None if cached is None else self._cache.disclose(cached)
         match effect:
             case do.RestoreTask(task, inputs):
                 self.restoring.restore(task, stores, inputs)

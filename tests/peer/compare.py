@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 from tests.peer import problems
+from tests.peer.streams_problems import streams_group_problem
 
 Json = dict[str, Any]
 
@@ -91,7 +92,7 @@ def compare(options: argparse.Namespace, first: Peer, second: Peer, reader: Peer
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.peer.compare", description="Compare two peers line by line.")
-    parser.add_argument("sub", choices=("assign", "assign-threads", *CODECS))
+    parser.add_argument("sub", choices=("assign", "assign-threads", *OTHERS))
     parser.add_argument("--one", required=True, help="a command that takes the sub-command as its last argument")
     parser.add_argument("--other", default=f"{sys.executable} -m kstreams_assign peer", help="the peer to compare with")
     parser.add_argument("--seed", type=int, default=1)
@@ -101,7 +102,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-CODECS: dict[str, Callable[[Random], Json]] = {
+OTHERS: dict[str, Callable[[Random], Json]] = {
+    "assign-streams-group": streams_group_problem,
     "encode-subscription": problems.subscription,
     "decode-subscription": problems.subscription,
     "encode-assignment": problems.assignment,
@@ -117,7 +119,7 @@ def requests(options: argparse.Namespace, writer: Peer) -> Iterator[Json]:
         elif options.sub == "assign-threads":
             request = problems.assign_threads(random)
         else:
-            request = CODECS[options.sub](random)
+            request = OTHERS[options.sub](random)
         if options.sub.startswith("decode"):
             request = {"hex": problems.damaged(random, written(writer, request)).hex()}
         yield {"id": number, **request}

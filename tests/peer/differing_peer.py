@@ -10,7 +10,7 @@ from tests.peer.golden_lines import ANSWERS
 
 def alter(answer):
     """Return the answer with one change, as deep inside as possible."""
-    for key in ("clients", "consumers", "hex"):
+    for key in ("clients", "consumers", "members", "hex"):
         if answer.get(key):
             return answer | {key: alter(answer[key]) if isinstance(answer[key], dict) else answer[key][:-2] + "7f"}
     first = next(iter(answer), None)

@@ -17,6 +17,7 @@ from kstreams_assign.peer.codecs import (
 )
 from kstreams_assign.peer.decisions import assign, assign_threads
 from kstreams_assign.peer.lines import reply
+from kstreams_assign.peer.streams_groups import assign_streams_group
 
 FOLDER = Path(__file__).parent
 GOLDEN = FOLDER / "golden"
@@ -25,6 +26,7 @@ ASSIGN_GOLDEN = FOLDER.parent / "assign"
 ANSWERS = {
     "assign": assign,
     "assign-threads": assign_threads,
+    "assign-streams-group": assign_streams_group,
     "encode-subscription": encode_subscription_line,
     "decode-subscription": decode_subscription_line,
     "encode-assignment": encode_assignment_line,

@@ -12,6 +12,7 @@ import pytest
 
 from tests.peer import compare, problems
 from tests.peer.golden_lines import ours
+from tests.peer.streams_problems import streams_group_problem
 
 OURS = f"{sys.executable} -m kstreams_assign peer"
 DIFFERING_PEER = f"{sys.executable} {Path(__file__).with_name('differing_peer.py')}"
@@ -27,7 +28,7 @@ class Reader:
         return ours(self.sub, request)
 
 
-@pytest.mark.parametrize("sub", ["assign", "encode-assignment", "decode-subscription"])
+@pytest.mark.parametrize("sub", ["assign", "assign-streams-group", "encode-assignment", "decode-subscription"])
 def test_a_peer_that_answers_differently_is_detected(sub, capsys):
     assert compare.main([sub, "--one", OURS, "--other", DIFFERING_PEER, "--count", "50"]) == 1
     difference = json.loads(capsys.readouterr().out)
@@ -43,6 +44,11 @@ def test_equal_peers_show_no_difference_and_their_answers_are_kept(capsys, tmp_p
 
 def test_kafkas_own_classes_decide_as_we_do(java_peer):
     assert compare.main(["assign", "--one", shlex.join(java_peer), "--seed", "20", "--count", "60"]) == 0
+
+
+def test_kafkas_coordinator_assigns_as_we_predict(java_peer):
+    one = shlex.join(java_peer)
+    assert compare.main(["assign-streams-group", "--one", one, "--seed", "21", "--count", "500"]) == 0
 
 
 def test_bytes_in_another_order_are_equal_and_other_values_are_not():
@@ -63,5 +69,11 @@ def test_of_refusals_only_the_fact_counts():
 
 
 def test_a_seed_determines_the_run():
-    for make in (problems.assign, problems.assign_threads, problems.subscription, problems.assignment):
+    for make in (
+        problems.assign,
+        problems.assign_threads,
+        problems.subscription,
+        problems.assignment,
+        streams_group_problem,
+    ):
         assert make(Random(3)) == make(Random(3)) != make(Random(4))

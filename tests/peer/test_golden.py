@@ -11,7 +11,9 @@ from tests.peer.golden_lines import ANSWERS, ASSIGN_GOLDEN, GOLDEN, cases, ours,
 from tests.wire import golden as wire_golden
 
 
-@pytest.mark.parametrize("sub", ["assign", "assign-threads", "decode-subscription", "decode-assignment"])
+@pytest.mark.parametrize(
+    "sub", ["assign", "assign-threads", "assign-streams-group", "decode-subscription", "decode-assignment"]
+)
 def test_answers_equal_javas(sub):
     kept = cases(GOLDEN / f"{sub}.jsonl")
     assert len(kept) >= 40

@@ -27,20 +27,22 @@ def walk_order(
     hashes: Sequence[int],
     order_of: Callable[[Key], Any],
     removed: Collection[Key] = (),
+    smallest: int = SMALLEST_TABLE,
 ) -> list[Key]:
     """Return the iteration order after ``keys`` were inserted in turn and those in ``removed`` deleted, in their order.
 
-    ``hashes`` are the keys' ``spread`` hashes; ``order_of`` returns a sort key equal to ``compareTo``.
+    ``hashes`` are the keys' ``spread`` hashes; ``order_of`` returns a sort key equal to ``compareTo``. ``smallest`` is
+    the number of buckets of the empty table, a power of two (``first_table_size``).
     """
-    if is_crowded(hashes):
-        table = HashTable()
+    if is_crowded(hashes, smallest):
+        table = HashTable(smallest)
         nodes = {key: Node(key, hashed, order_of(key)) for key, hashed in zip(keys, hashes, strict=True)}
         for node in nodes.values():
             table.put(node)
         for key in removed:
             table.remove(nodes[key])
         return [node.key for node in table.walk()]
-    mask = table_size(len(keys)) - 1
+    mask = table_size(len(keys), smallest) - 1
     buckets = [hashed & mask for hashed in hashes]
     order = [keys[index] for index in sorted(range(len(keys)), key=buckets.__getitem__)]
     deleted = set(removed)
@@ -52,17 +54,22 @@ def spread(hashed: int) -> int:
     return hashed ^ (hashed >> 16)
 
 
-def table_size(keys: int) -> int:
+def first_table_size(capacity: int) -> int:
+    """Return the number of buckets of ``new HashMap<>(capacity)``: the next power of two, at least one."""
+    return 1 << max(0, capacity - 1).bit_length()
+
+
+def table_size(keys: int, smallest: int = SMALLEST_TABLE) -> int:
     """Return the number of buckets of a table that grew to hold this many keys."""
-    size = SMALLEST_TABLE
+    size = smallest
     while keys > size * 3 // 4:
         size *= 2
     return size
 
 
-def is_crowded(hashes: Sequence[int]) -> bool:
+def is_crowded(hashes: Sequence[int], smallest: int = SMALLEST_TABLE) -> bool:
     """Return whether some bucket ever holds more keys than a list takes, while the table grows to hold all of them."""
-    size = SMALLEST_TABLE
+    size = smallest
     while True:
         inside = hashes[: size * 3 // 4 + 1]
         if len(inside) <= LONGEST_LIST:
@@ -87,8 +94,8 @@ def may_crowd(hashes: Sequence[int]) -> bool:
 class HashTable:
     """Buckets of nodes; a bucket is a list or a tree, and both know their iteration order."""
 
-    def __init__(self) -> None:
-        self.buckets: list[list[Node] | TreeBin] = [[] for _ in range(SMALLEST_TABLE)]
+    def __init__(self, smallest: int = SMALLEST_TABLE) -> None:
+        self.buckets: list[list[Node] | TreeBin] = [[] for _ in range(smallest)]
         self.size = 0
 
     def put(self, node: Node) -> None:

@@ -6,6 +6,7 @@ import java.io.*;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
+import java.util.function.Function;
 import org.apache.kafka.common.*;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Time;
@@ -13,8 +14,8 @@ import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.assignment.*;
 
 /**
- * Kafka's own classes as a peer: {@code assign} over JSON lines, {@code bench-assign} and {@code bench-codec}. Decides and
- * encodes nothing itself. It stands in Kafka's package because those classes are package-private.
+ * Kafka's own classes as a peer: {@code assign} and {@code assign-streams-group} over JSON lines, {@code bench-assign}
+ * and {@code bench-codec}. Decides and encodes nothing itself. It stands in Kafka's package because those classes are package-private.
  */
 public final class BenchPeer {
     static final ObjectMapper JSON = new ObjectMapper()
@@ -26,12 +27,14 @@ public final class BenchPeer {
 
     public static void main(final String[] args) throws Exception {
         switch (args.length == 0 ? "help" : args[0]) {
-            case "assign" -> converse();
+            case "assign" -> converse(BenchPeer::assign);
+            case "assign-streams-group" -> converse(StreamsGroups::assign);
+            case "streams-group-order" -> converse(StreamsGroups::order);
             case "bench-assign" -> print(BenchTimes.assign(args[1], Double.parseDouble(args[2]), Integer.parseInt(args[3])));
             case "bench-codec" -> BenchTimes.codec(Double.parseDouble(args[1]), Integer.parseInt(args[2]));
             case "info" -> print(info());
             default -> {
-                System.err.println("commands: assign | bench-assign CASE SECONDS CALLS < held | bench-codec SECONDS MEMBERS | info");
+                System.err.println("commands: assign | assign-streams-group | streams-group-order | bench-assign CASE SECONDS CALLS < held | bench-codec SECONDS MEMBERS | info");
                 System.exit(2);
             }
         }
@@ -50,16 +53,16 @@ public final class BenchPeer {
             .put("load_average", ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage());
     }
 
-    private static void converse() throws IOException {
+    private static void converse(final Function<JsonNode, ObjectNode> answer) throws IOException {
         final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             if (!line.isBlank()) {
-                print(reply(line));
+                print(reply(line, answer));
             }
         }
     }
 
-    private static ObjectNode reply(final String line) {
+    private static ObjectNode reply(final String line, final Function<JsonNode, ObjectNode> work) {
         final ObjectNode answer = JSON.createObjectNode();
         try {
             final JsonNode request = JSON.readTree(line);
@@ -69,7 +72,7 @@ public final class BenchPeer {
             if (request.has("id")) {
                 answer.set("id", request.get("id"));
             }
-            answer.setAll(assign(request));
+            answer.setAll(work.apply(request));
         } catch (final Exception refused) {
             answer.putObject("error").put("class", refused.getClass().getName()).put("message", refused.getMessage());
         }
@@ -223,7 +226,7 @@ public final class BenchPeer {
         return answer;
     }
 
-    private static ArrayNode sorted(final Collection<TaskId> tasks) {
+    static ArrayNode sorted(final Collection<TaskId> tasks) {
         final ArrayNode list = JSON.createArrayNode();
         tasks.stream().sorted(Comparator
             .comparing(TaskId::topologyName, Comparator.nullsFirst(Comparator.naturalOrder()))

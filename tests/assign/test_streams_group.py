@@ -1,0 +1,175 @@
+"""Predictions for a streams group contain what a coordinator does, whatever part of its past is not visible.
+
+The twin is a whole coordinator with its table of members: it serves joins one by one, at once or in its interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from kstreams_assign.assign import StreamsMember, SubtopologyTasks, assign_streams_tasks
+from kstreams_assign.assign.java.member_table import MemberTable
+from kstreams_assign.assign.streams_group import (
+    StreamsGroupInput,
+    predict_join,
+    predict_leave,
+    predict_process,
+    predict_standbys,
+)
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId
+from tests.peer.streams_problems import member_id
+
+
+class Coordinator:
+    """The slow twin: members in Kafka's table, a target whenever it is asked for."""
+
+    def __init__(self, subtopologies, standbys):
+        self.table = MemberTable()
+        self.members = {}
+        self.subtopologies, self.standbys = subtopologies, standbys
+
+    def join(self, member, *, is_served):
+        order = [*self.table.order(), member.member_id]
+        self.members[member.member_id] = member
+        if is_served:
+            self.assign(order)
+        self.table.put(member.member_id)
+
+    def leave(self, name):
+        self.table.remove(name)
+        del self.members[name]
+
+    def assign(self, order=None):
+        members = [self.members[name] for name in order or self.table.order()]
+        for name, tasks in assign_streams_tasks(members, self.subtopologies, self.standbys).items():
+            self.members[name] = replace(self.members[name], active=tasks.active, standby=tasks.standby)
+
+    def described(self):
+        members = tuple(self.members[name] for name in self.table.order())
+        return StreamsGroupInput(members, self.subtopologies, self.standbys)
+
+    def target(self):
+        return self.described().target
+
+
+def grown(random, members_max=14):
+    """Return a coordinator after a random past."""
+    subtopologies = {
+        number: SubtopologyTasks(random.randint(1, 8), is_stateful=random.random() < 0.7)
+        for number in range(random.randint(1, 3))
+    }
+    coordinator = Coordinator(subtopologies, random.choice([0, 1, 2]))
+    processes = [f"process-{random.randrange(10**6)}" for _ in range(4)]
+    for _ in range(random.randint(1, members_max)):
+        coordinator.join(StreamsMember(member_id(random), random.choice(processes)), is_served=random.random() < 0.7)
+        if len(coordinator.members) > 2 and random.random() < 0.3:
+            coordinator.leave(random.choice(list(coordinator.members)))
+    coordinator.assign()
+    return coordinator
+
+
+def newcomers(random, process, count):
+    return [StreamsMember(f"{member_id(random)}-{n}", process) for n in range(count)]
+
+
+@pytest.mark.parametrize("served", [(True,), (False,), (True, False, False), (False, False, True), (True, True, True)])
+def test_what_the_coordinator_assigns_at_a_join_was_predicted(served):
+    random = Random(str(served))
+    certain = 0
+    for _ in range(120):
+        coordinator = grown(random)
+        joining = newcomers(random, f"new-{random.randrange(10**6)}", len(served))
+        predicted = predict_join(coordinator.described(), joining)
+        for member, is_served in zip(joining, served, strict=True):
+            coordinator.join(member, is_served=is_served)
+        if not served[-1]:
+            coordinator.assign()
+        assert coordinator.target() in predicted.targets
+        certain += predicted.is_certain
+    assert certain > (90 if len(served) == 1 else 15)
+
+
+@pytest.mark.parametrize("singly", [True, False])
+def test_what_the_coordinator_assigns_at_a_leave_was_predicted(singly):
+    random = Random(8)
+    for _ in range(100):
+        coordinator = grown(random)
+        gone = random.choice(list(coordinator.members.values())).process_id
+        leaving = [name for name, member in coordinator.members.items() if member.process_id == gone]
+        predicted = predict_leave(coordinator.described(), leaving)
+        for name in leaving:
+            coordinator.leave(name)
+            if coordinator.members and (singly or name == leaving[-1]):
+                coordinator.assign()
+        assert coordinator.target() in predicted.targets
+
+
+def test_new_standbys_are_predicted():
+    random = Random(9)
+    for _ in range(50):
+        coordinator = grown(random)
+        predicted = predict_standbys(coordinator.described(), 2)
+        coordinator.standbys = 2
+        coordinator.assign()
+        assert predicted.targets == (coordinator.target(),)
+
+
+def two_members():
+    tasks = frozenset(TaskId(0, n) for n in range(4))
+    members = (StreamsMember("a", "pa", tasks), StreamsMember("b", "pb"))
+    return StreamsGroupInput(members, {0: SubtopologyTasks(4, is_stateful=True)})
+
+
+def test_a_process_is_told_what_it_gets_and_how_certain_that_is():
+    predicted = predict_process(two_members(), "pc", ["c"])
+    assert predicted.is_certain
+    assert predicted.certain_active == predicted.active == predicted.possible_active
+    assert len(predicted.active) == 1
+    with_standbys = predict_process(replace(two_members(), num_standby_replicas=1), "pc", ["c"])
+    assert with_standbys.standby
+    assert not with_standbys.standby & with_standbys.active
+
+
+def test_several_threads_may_get_different_tasks_by_when_they_come():
+    """Nine tasks, four members: how they are shared out depends on who is assigned together."""
+    random = Random(4)
+    uncertain = 0
+    for _ in range(60):
+        predicted = predict_process(grown(random).described(), "new", [f"{member_id(random)}-{n}" for n in range(3)])
+        assert predicted.certain_active <= predicted.active <= predicted.possible_active
+        uncertain += not predicted.is_certain
+    assert uncertain
+
+
+def test_the_first_process_gets_everything():
+    group = replace(two_members(), members=())
+    assert predict_process(group, "p", ["m1", "m2"]).active == {TaskId(0, n) for n in range(4)}
+
+
+def test_an_order_that_no_table_has_makes_a_guess_of_both_ways():
+    group = two_members()
+    turned = replace(group, members=group.members[::-1])
+    for each in (group, turned):
+        assert len(predict_process(each, "pc", ["c"]).active) == 1
+
+
+def test_the_last_member_to_leave_leaves_nothing():
+    assert predict_leave(two_members(), ["a", "b"]).likely == {}
+
+
+def test_wrong_members_are_refused():
+    group = two_members()
+    with pytest.raises(ConfigError, match="member_ids is empty"):
+        predict_process(group, "p", [])
+    with pytest.raises(ConfigError, match="member a is in the streams group already"):
+        predict_process(group, "p", ["a"])
+    with pytest.raises(ConfigError, match="member c is in the streams group already"):
+        predict_process(group, "p", ["c", "c"])
+    with pytest.raises(ConfigError, match="member c has tasks"):
+        predict_join(group, [StreamsMember("c", "p", frozenset({TaskId(0, 0)}))])
+    with pytest.raises(ConfigError, match="member x is not in the streams group"):
+        predict_leave(group, ["x"])
