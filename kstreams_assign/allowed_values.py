@@ -25,6 +25,7 @@ GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
+SIGTERM_MEANINGS = ("close", "restart")
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 
 
@@ -50,6 +51,7 @@ RANGES: Mapping[str, Range] = {
     "acceptable_recovery_lag": Range(0),
     "max_warmup_replicas": Range(1),
     "probing_rebalance_interval_ms": Range(60_000),
+    "scheduled_rebalance_max_delay_ms": Range(0, 2**31 - 1),
     "early_probing_floor_ms": Range(1_000),
     "state_cleanup_delay_ms": Range(0),
     "state_cleanup_dir_max_age_ms": Range(-1),
@@ -76,6 +78,7 @@ MEMORY: Mapping[str, Range] = {
     "memory_limit_bytes": Range(1 << 20),
     "rocksdb_block_cache_bytes": Range(1 << 20),
     "rocksdb_write_buffers_bytes": Range(1 << 20),
+    "statestore_cache_max_bytes": Range(0),
     "input_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
     "restore_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
     "output_buffer_max_bytes": Range(1 << 20),
@@ -88,6 +91,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto_offset_reset": OFFSET_RESETS,
     "user_data": USER_DATA,
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
+    "sigterm": SIGTERM_MEANINGS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
 }
 

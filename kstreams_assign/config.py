@@ -168,6 +168,14 @@ class Config:
     probing_rebalance_interval_ms: int = 600_000
     """Milliseconds from an assignment with warm-ups to the probing rebalance that checks them (KIP-441)."""
 
+    scheduled_rebalance_max_delay_ms: int = 60_000
+    """Milliseconds that tasks without a caught-up replica wait at most for a process that restarts
+    (``close(restart=True)``; Kafka Connect's name, KIP-415). The leader's value counts; 0: they do not wait."""
+
+    sigterm: str = "close"
+    """What the command ``worker`` does on SIGTERM: ``close`` for good, or ``restart``: announce first that the process
+    will be back soon."""
+
     warmup_queue: bool = False
     """Assign all warm-ups at once and restore ``max_warmup_replicas`` of them at a time. One rebalance then hands all
     of them over."""
@@ -227,7 +235,7 @@ class Config:
     """Number of processed records that may wait for a commit. Processing pauses there until the commit."""
 
     memory_limit_bytes: int | None = None
-    """Bytes of memory that this process may take, such as the limit of its container: the next five settings divide
+    """Bytes of memory that this process may take, such as the limit of its container: the next six settings divide
     them, as far as they are not set. Without it, each has its own default, some 1.1 GB in all. Your own objects come on
     top."""
 
@@ -238,6 +246,10 @@ class Config:
     rocksdb_write_buffers_bytes: int | None = None
     """Bytes of new entries that RocksDB holds in memory, of all stores together. Without it, the share of
     ``memory_limit_bytes``, or 256 MiB."""
+
+    statestore_cache_max_bytes: int | None = None
+    """Bytes of entries that tasks remember of what they read from and wrote to their stores on disk, of all stores
+    together; 0 remembers none. Without it, the share of ``memory_limit_bytes``, or Kafka's 10 MiB."""
 
     input_buffer_max_bytes: int | None = None
     """Bytes of input records that are fetched ahead, of all tasks together (KIP-770). Without it, the share of

@@ -37,6 +37,7 @@ class _Part(NamedTuple):
 _PARTS: Mapping[str, _Part] = {
     "rocksdb_block_cache_bytes": _Part(64 * _MIB, 8 * _MIB, 4),
     "rocksdb_write_buffers_bytes": _Part(256 * _MIB, 16 * _MIB, 5),
+    "statestore_cache_max_bytes": _Part(10 * _MIB, _MIB, 1),
     # What is in the queue, and what was taken from it or is on its way.
     "input_buffer_max_bytes": _Part(64 * _MIB, 4 * _MIB, 4, 2, is_buffer=True),
     "restore_buffer_max_bytes": _Part(64 * _MIB, 4 * _MIB, 3, 2, is_buffer=True),
@@ -52,6 +53,7 @@ class Memory:
 
     rocksdb_block_cache_bytes: int
     rocksdb_write_buffers_bytes: int
+    statestore_cache_max_bytes: int
     input_buffer_max_bytes: int
     restore_buffer_max_bytes: int
     output_buffer_max_bytes: int
@@ -92,6 +94,7 @@ def _memory(sizes: Mapping[str, int], *, limited: bool) -> Memory:
     return Memory(
         sizes["rocksdb_block_cache_bytes"],
         sizes["rocksdb_write_buffers_bytes"],
+        sizes["statestore_cache_max_bytes"],
         sizes["input_buffer_max_bytes"],
         sizes["restore_buffer_max_bytes"],
         sizes["output_buffer_max_bytes"],

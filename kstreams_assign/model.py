@@ -200,6 +200,11 @@ class SubtopologyShape:
         """Return the names of the stores that are kept in memory."""
         return frozenset(store.name for store in self.stores if store.in_memory)
 
+    @property
+    def on_disk(self) -> frozenset[str]:
+        """Return the names of the other stores."""
+        return frozenset(store.name for store in self.stores if not store.in_memory)
+
 
 @dataclass(frozen=True, slots=True)
 class TopologyShape:

@@ -40,7 +40,16 @@ class Setting:
 
 _NOT_IN_KAFKA = frozenset(
     {
-        *("process_name", "client", "warmup_queue", "early_probing", "early_probing_floor_ms", "assignor", "user_data"),
+        *(
+            "process_name",
+            "client",
+            "warmup_queue",
+            "early_probing",
+            "early_probing_floor_ms",
+            "assignor",
+            "user_data",
+            "sigterm",
+        ),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
         *("query", "query_token"),
         *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),

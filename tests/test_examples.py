@@ -188,6 +188,27 @@ def test_carts_are_listed_by_a_prefix_scan_and_restored_into_memory(broker, tmp_
     assert ClusterAdmin(broker).own_settings([changelog], WITHIN_S)[changelog]["segment.ms"] == "3600000"
 
 
+def test_views_are_counted_a_batch_at_a_time_and_the_totals_have_their_times(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"page-views": 2, "page-totals": 2}, WITHIN_S)
+    producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
+    for number in range(5_000):
+        producer.produce("page-views", number % 2, b"page-%d" % (number % 20), b"", timestamp_ms=1_000 + number)
+    producer.flush(WITHIN_S)
+    producer.close()
+    wanted = {b"page-%d" % page: b"250" for page in range(20)}
+    with running("whole_batches.py", broker, folder=tmp_path):
+        assert last_values(broker, "page-totals", wanted) == wanted
+    consumer, seen = InputConsumer(broker, group_id="examples"), {}
+    consumer.add({TopicPartition("page-totals", 0): 0, TopicPartition("page-totals", 1): 0})
+    deadline = time.monotonic() + WITHIN_S
+    while len(seen) < 5_000 and time.monotonic() < deadline:
+        for records in consumer.poll(5_000, 0.1).values():
+            seen.update(((record.key, int(record.value)), record.timestamp_ms) for record in records)
+    consumer.close()
+    numbers = range(5_000)
+    assert seen == {(b"page-%d" % (number % 20), number // 20 + 1): 1_000 + number for number in numbers}
+
+
 def test_sessions_end_by_the_time_of_the_records(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
     minute = 60_000
@@ -272,6 +293,17 @@ def test_a_signal_pauses_and_resumes_and_no_invoice_is_lost(broker, tmp_path):
         assert process.stdout.readline() == "resumed: 0_0\n"
         assert last_values(broker, "invoices", {b"ann": b"0-3", b"bob": b"0-2"}) == {b"ann": b"0-3", b"bob": b"0-2"}
     assert (before, ends()) == (2, 3)
+
+
+def test_a_worker_that_restarts_on_sigterm_has_its_state_again(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"visits": 1, "visit-totals": 2}, WITHIN_S)
+    arguments = ("rolling_restart.py", broker, "a")
+    for total in (b"1", b"2"):
+        with running(*arguments, folder=tmp_path, end=signal.SIGTERM) as process:
+            produce(broker, "visits", [b"ann"], b"")
+            assert last_values(broker, "visit-totals", {b"ann": total}) == {b"ann": total}
+            assert process.stdout.readline() == "runs 0_0: 0 records restored\n"
+        assert process.stdout.closed or process.returncode == 0
 
 
 def test_typed_totals_adds_orders_and_sets_aside_what_is_no_order(broker, tmp_path):

@@ -14,8 +14,8 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.memory import FILLED, FIXED_BYTES, MEMORY_SETTINGS, Memory, divide_memory
 
 MIB = 1 << 20
-COPIES = dict(zip(MEMORY_SETTINGS, (1, 1, 2, 2, 3), strict=True))
-LEAST = dict(zip(MEMORY_SETTINGS, (8 * MIB, 16 * MIB, 4 * MIB, 4 * MIB, 4 * MIB), strict=True))
+COPIES = dict(zip(MEMORY_SETTINGS, (1, 1, 1, 2, 2, 3), strict=True))
+LEAST = dict(zip(MEMORY_SETTINGS, (8 * MIB, 16 * MIB, MIB, 4 * MIB, 4 * MIB, 4 * MIB), strict=True))
 NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
 sizes = st.integers(MIB, 2 << 30)
 asked = st.dictionaries(st.sampled_from(MEMORY_SETTINGS), sizes)
@@ -49,7 +49,7 @@ def test_without_a_limit_each_part_that_is_not_set_has_its_default(asked: dict[s
     assert not memory.limited
     plain = divide_memory(None, {})
     assert all(getattr(memory, key) == asked.get(key, getattr(plain, key)) for key in MEMORY_SETTINGS)
-    assert plain.most_bytes == 1100 * MIB
+    assert plain.most_bytes == int(1112.5 * MIB)
 
 
 def test_a_buffer_gets_no_more_than_its_default_and_rocksdb_gets_the_rest() -> None:
@@ -61,7 +61,7 @@ def test_a_buffer_gets_no_more_than_its_default_and_rocksdb_gets_the_rest() -> N
 
 
 def test_a_limit_that_is_too_low_is_refused_when_the_settings_are_made() -> None:
-    with pytest.raises(ConfigError, match=r"^memory_limit_bytes = 104857600: must be at least 239075328 \(228 MiB\)$"):
+    with pytest.raises(ConfigError, match=r"^memory_limit_bytes = 104857600: must be at least 243269632 \(232 MiB\)$"):
         Config(**NEEDED, memory_limit_bytes=100 * MIB)
     with pytest.raises(ConfigError, match=r"MiB\) with rocksdb_write_buffers_bytes = 536870912$"):
         Config(**NEEDED, memory_limit_bytes=512 * MIB, rocksdb_write_buffers_bytes=512 * MIB)

@@ -3,7 +3,7 @@
     python -m bench.count      # all applications, 500,000 records, three runs
     python -m bench.count --only library java --records 200000 --runs 1
 
-The applications: library, sidecar, a loop by hand, Java Streams, Quix, Faust.
+The applications: library, columns (the library with whole batches), sidecar, a loop by hand, Java Streams, Quix, Faust.
 
 Each application counts the same records (10,000 keys, one partition) with a RocksDB store, a changelog and one output
 record for each input record, at least once, with its own defaults. The rate is taken from the broker's clock: output
@@ -42,8 +42,13 @@ LIMIT_S = 300.0
 SLOWER = {"faust": 10}
 """Who gets only so small a part of the records."""
 
-MODULES = {"library": "bench.count.ours", "sidecar": "bench.count.sidecar", "by_hand": "bench.count.by_hand"}
-OURS = ("library", "sidecar")
+MODULES = {
+    "library": "bench.count.ours",
+    "columns": "bench.count.columns",
+    "sidecar": "bench.count.sidecar",
+    "by_hand": "bench.count.by_hand",
+}
+OURS = ("library", "columns", "sidecar")
 NAMES = {"by_hand": "a loop by hand", "java": "Java Streams 4.3.1", "quix": "Quix Streams", "faust": "Faust"}
 EVERYBODY = (*OURS, *NAMES)
 

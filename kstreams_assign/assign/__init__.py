@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from kstreams_assign.assign.awaited import await_assignor, find_waiting, give_back
 from kstreams_assign.assign.balance import (
     is_balanced,
     is_instance_balanced,
@@ -86,6 +87,7 @@ __all__ = [
     "apply_plan",
     "assign_streams_tasks",
     "available_movements",
+    "await_assignor",
     "check",
     "common_rack",
     "compute_lag",
@@ -95,6 +97,8 @@ __all__ = [
     "drain_assignor",
     "fallback_prior",
     "find_previous_tasks",
+    "find_waiting",
+    "give_back",
     "high_availability",
     "is_balanced",
     "is_caught_up",

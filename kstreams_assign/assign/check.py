@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import sorted_tasks
-from kstreams_assign.assign.lags import rank
-from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
+from kstreams_assign.assign.lags import is_caught_up, rank
+from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
 from kstreams_assign.model import TaskId, process_order
 
 Holders = dict[TaskId, list[UUID]]
@@ -25,20 +25,22 @@ def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
         *check_standbys(cluster, config, plan),
         *check_warmups(cluster, config, plan),
         *check_actives_caught_up(cluster, config, plan),
+        *check_waiting(cluster, config, plan),
     ]
 
 
 def check_placements(cluster: Cluster, plan: Plan) -> list[str]:
-    """Check that the plan has a placement for each process of the cluster and for no other process."""
+    """Check that the plan has a placement for each process of the cluster, and awaits none of them."""
     known = {client.process_id for client in cluster.clients}
     missing = [f"process {process} has no placement" for process in _in_order(known - plan.placements.keys())]
     extra = [f"process {process} is not in the cluster" for process in _in_order(plan.placements.keys() - known)]
-    return missing + extra
+    awaited = [f"process {process} is awaited and in the cluster" for process in _in_order(known & plan.awaited.keys())]
+    return missing + extra + awaited
 
 
 def check_single_owner(cluster: Cluster, plan: Plan) -> list[str]:
-    """Check that each task of the cluster, stateful or not, is active on exactly one process."""
-    owners = _holders({process: placed.active for process, placed in plan.placements.items()})
+    """Check that each task of the cluster, stateful or not, is active on exactly one process, or waits for one."""
+    owners = _holders({process: placed.active for process, placed in _all_placements(plan).items()})
     texts = [f"task {task} is not active on any process" for task in sorted_tasks(cluster.tasks - owners.keys())]
     texts += [f"task {task} is not in the cluster" for task in sorted_tasks(owners.keys() - cluster.tasks)]
     return texts + [
@@ -51,8 +53,9 @@ def check_single_owner(cluster: Cluster, plan: Plan) -> list[str]:
 def check_single_replica(plan: Plan) -> list[str]:
     """Check that no process holds two replicas of a task."""
     texts = []
-    for process in _in_order(plan.placements):
-        placed = plan.placements[process]
+    placements = _all_placements(plan)
+    for process in _in_order(placements):
+        placed = placements[process]
         twice = (placed.active & placed.standby) | (placed.active & placed.warmup) | (placed.standby & placed.warmup)
         texts += [f"process {process} holds two replicas of task {task}" for task in sorted_tasks(twice)]
     return texts
@@ -61,10 +64,10 @@ def check_single_replica(plan: Plan) -> list[str]:
 def check_standbys(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """Check that each stateful task has ``num_standby_replicas`` standbys, and that stateless tasks have none.
 
-    A task needs no more standbys than there are other processes.
+    A task needs no more standbys than there are other processes. Those of awaited processes count.
     """
-    wanted = min(config.num_standby_replicas, len(cluster.clients) - 1)
-    holders = _holders({process: placed.standby for process, placed in plan.placements.items()})
+    wanted = min(config.num_standby_replicas, len(cluster.clients) + len(plan.awaited) - 1)
+    holders = _holders({process: placed.standby for process, placed in _all_placements(plan).items()})
     texts = [f"task {task} has a standby but no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
     for task in sorted_tasks(cluster.stateful):
         have = len(holders.get(task, ()))
@@ -75,7 +78,7 @@ def check_standbys(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[s
 
 def check_warmups(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """Check that the group has at most ``max_warmup_replicas`` warm-ups, of stateful tasks only."""
-    holders = _holders({process: placed.warmup for process, placed in plan.placements.items()})
+    holders = _holders({process: placed.warmup for process, placed in _all_placements(plan).items()})
     texts = [f"task {task} has a warm-up but no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
     count = sum(map(len, holders.values()))
     if count > config.max_warmup_replicas:
@@ -96,6 +99,27 @@ def check_actives_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) 
         if least < own:
             texts.append(f"task {task} is active on {process} (rank {own}), but {best} has rank {least}")
     return texts
+
+
+def check_waiting(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """Check that a waiting task has state, no present owner, and no caught-up replica (``assign.awaited``)."""
+    texts = []
+    for task, process in sorted(plan.waiting.items()):
+        waits = f"task {task} waits for {process}"
+        if task not in cluster.stateful:
+            texts.append(f"{waits}, but has no state")
+            continue
+        texts += [f"{waits}, but {c.process_id} runs it" for c in cluster.clients if task in c.prev_active]
+        texts += [
+            f"{waits}, but {c.process_id} is caught up"
+            for c in cluster.clients
+            if is_caught_up(c.lags[task], config.acceptable_recovery_lag)
+        ]
+    return texts
+
+
+def _all_placements(plan: Plan) -> dict[UUID, Placement]:
+    return {**plan.placements, **plan.awaited}
 
 
 def _least_rank(cluster: Cluster, config: AssignConfig, task: TaskId) -> tuple[int, UUID]:

@@ -100,6 +100,7 @@ class AssignConfig:
     rack_aware_assignment_strategy: str = "none"
     rack_aware_assignment_traffic_cost: int | None = None
     rack_aware_assignment_non_overlap_cost: int | None = None
+    scheduled_rebalance_max_delay_ms: int = 60_000
 
     def __post_init__(self) -> None:
         check_values(self, (setting.name for setting in fields(self)))
@@ -123,15 +124,25 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision: a placement for every process, and whether a probing rebalance must follow."""
+    """A decision: a placement for every process, and whether a probing rebalance must follow.
+
+    ``awaited``: what each process that restarts has when it is back (``assign.awaited``). Its active tasks run nowhere
+    until then, and its replicas count as if they were there.
+    """
 
     placements: Mapping[UUID, Placement]
     probing: bool
+    awaited: Mapping[UUID, Placement] = field(default_factory=dict)
 
     @property
     def owners(self) -> dict[TaskId, UUID]:
         """Return the process that runs each task."""
         return {task: process for process, placed in self.placements.items() for task in placed.active}
+
+    @property
+    def waiting(self) -> dict[TaskId, UUID]:
+        """Return the tasks that wait for a process that restarts, each with that process."""
+        return {task: process for process, placed in self.awaited.items() for task in placed.active}
 
 
 Assignor = Callable[[Cluster, AssignConfig], Plan]

@@ -22,10 +22,11 @@ from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import explain_other_assignor
+from kstreams_assign.group.awaiting import count_down, wait_ends_in_ms
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.values import Adopted, ErrorCode
 from kstreams_assign.model import RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import UNIQUE_FIELD_VERSION, MemberTrailer
+from kstreams_assign.wire import UNIQUE_FIELD_VERSION, AwaitedProcess, MemberTrailer
 
 UNIQUE_FIELD_VALUES = 128
 """``unique_field`` is one byte, of which Java uses the values from 0."""
@@ -33,6 +34,9 @@ UNIQUE_FIELD_VALUES = 128
 REBALANCING = "the group rebalances"
 REPORT_AGAIN = "the cleaner ran during the last rebalance"
 DRAINING = "draining: this member wants to leave"
+RESTARTING = "this member is about to restart"
+RESTART_ANNOUNCED_WITHIN_MS = 10_000
+"""A process that restarts leaves after this time, also if the group has not taken note of it."""
 OLD_DRAIN = "the assignment is that of a drained predecessor with the same group_instance_id"
 SHUTTING_DOWN = "this member asks the whole application to shut down"
 LOST = "the group went on without this member"
@@ -65,12 +69,13 @@ class ReportFacts:
 
     ``held``: the report mutex is held, so the offset ``sums`` of all state may be reported; otherwise only ``kept``,
     those of assigned tasks. ``ends``: end offset sums, for a dialect that reports lags. ``partitions``: of the source
-    topics, if more than the leader decided for.
+    topics, if more than the leader decided for. ``now_ms``: wall-clock time.
     """
 
     held: bool
     sums: Mapping[TaskId, int]
     kept: Mapping[TaskId, int]
+    now_ms: int
     ends: Mapping[TaskId, int] = field(default_factory=dict)
     partitions: int = 0
 
@@ -118,11 +123,16 @@ class DrainAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartAsked:
+    """The process wants to leave and to be back soon, and its tasks to wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownAsked:
     """The process asks all members to end."""
 
 
-Event = member.Event | Turned | Elected | Received | MutexReleased | DrainAsked | ShutdownAsked
+Event = member.Event | Turned | Elected | Received | MutexReleased | DrainAsked | RestartAsked | ShutdownAsked
 
 # --- effects ------------------------------------------------------------------------
 
@@ -150,13 +160,20 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartAnnounced:
+    """The process may leave for its restart. ``awaited``: its tasks without a caught-up replica wait for it."""
+
+    awaited: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EndMembership:
     """A member asked the whole application to end, and this one has released its tasks: its thread ends with this."""
 
     cause: ShutdownRequested
 
 
-Announcement = AnnounceJoining | AnnounceDrainRefused | Drained | EndMembership
+Announcement = AnnounceJoining | AnnounceDrainRefused | Drained | RestartAnnounced | EndMembership
 Effect = Order | Announcement
 
 
@@ -168,6 +185,8 @@ class Membership:
         self._member = member.Member()
         self._unique = 0
         self._draining = self._drain_reported = self._has_received = False
+        self._restarting = self._restart_reported = False
+        self._awaited_since_ms = 0
         self._error_code = ErrorCode.NONE
         self._end: ShutdownRequested | None = None
         self.owned: tuple[TopicPartition, ...] = ()
@@ -209,6 +228,11 @@ class Membership:
         return self._draining
 
     @property
+    def restarting(self) -> bool:
+        """Whether this member is about to leave for a restart."""
+        return self._restarting
+
+    @property
     def may_promise(self) -> bool:
         """Whether a report may take the mutex: a closed member's client may still try, and would never release it."""
         return self.state is not member.State.CLOSED
@@ -239,7 +263,7 @@ class Membership:
         """
         self.leads = False
         self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
-        self._drain_reported = self._draining
+        self._drain_reported, self._restart_reported = self._draining, self._restarting
         self.reported = sums = facts.sums if facts.held else facts.kept
         profile = self._profile
         report = MemberReport(
@@ -252,16 +276,26 @@ class Membership:
             unique_field=self._unique,
             error_code=self._error_code,
             client_tags=profile.client_tags,
-            trailer=self._trailer(facts.partitions),
+            trailer=self._trailer(facts),
         )
         return self.owned, report
 
-    def _trailer(self, partitions: int) -> MemberTrailer:
+    def _trailer(self, facts: ReportFacts) -> MemberTrailer:
         """Return the profile's trailer, with what this report adds."""
-        join = self._unique if self.version < UNIQUE_FIELD_VERSION else None
-        if not self._draining and join is None and not partitions:  # as in most reports
-            return self._profile.trailer
-        return replace(self._profile.trailer, draining=self._draining, join=join, partitions=partitions)
+        return replace(
+            self._profile.trailer,
+            draining=self._draining,
+            join=self._unique if self.version < UNIQUE_FIELD_VERSION else None,
+            partitions=facts.partitions,
+            restarting=self._restarting,
+            awaited=self.awaited(facts.now_ms),
+        )
+
+    def awaited(self, now_ms: int) -> Mapping[UUID, AwaitedProcess] | None:
+        """Return the processes that the last assignment awaits, with the time that is left; None without one."""
+        if self.adopted is None:
+            return None
+        return count_down(self.adopted.awaited, now_ms - self._awaited_since_ms)
 
     def read(
         self,
@@ -333,6 +367,9 @@ class Membership:
         self._has_received = True
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
+        self._awaited_since_ms = now_ms
+        if event.leads and not self._profile.dialect.tells_probe:
+            adopted = _with_the_end_of_waits(adopted, now_ms)
         effects = self._pass_on(member.Assigned(event.generation, adopted), now_ms)
         if adopted.version != self.version:
             self.version = adopted.version
@@ -340,6 +377,8 @@ class Membership:
             effects += self._pass_on(member.RejoinWanted(reason), now_ms)
         if self._drain_reported:
             return effects + self._drain_on(adopted)
+        if self._restart_reported:
+            return [*effects, RestartAnnounced(self._profile.process_id in adopted.awaited)]
         if adopted.draining or (is_first and adopted.others_drain and not adopted.tasks):
             effects += self._pass_on(member.RejoinWanted(OLD_DRAIN), now_ms)
         return effects
@@ -370,6 +409,15 @@ class Membership:
         self._draining = True
         return self._pass_on(member.RejoinWanted(DRAINING), now_ms)
 
+    def _restart_asked(self, _event: RestartAsked, now_ms: int) -> list[Effect]:
+        """Announce it, unless there is nothing that could wait."""
+        if self._draining:
+            return []  # which has moved everything when it ends
+        if self.state is member.State.UNJOINED or (self.adopted is not None and not self.adopted.tasks):
+            return [RestartAnnounced(awaited=False)]
+        self._restarting = True
+        return self._pass_on(member.RejoinWanted(RESTARTING), now_ms)
+
     def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
         self._error_code = ErrorCode.SHUTDOWN_REQUESTED
         return self._pass_on(member.RejoinWanted(SHUTTING_DOWN), now_ms)
@@ -388,8 +436,17 @@ class Membership:
         Received: _received,
         MutexReleased: _mutex_released,
         DrainAsked: _drain_asked,
+        RestartAsked: _restart_asked,
         ShutdownAsked: _shutdown_asked,
     }
+
+
+def _with_the_end_of_waits(adopted: Adopted, now_ms: int) -> Adopted:
+    """Return the leader's assignment, by which it asks for a rebalance when a wait ends."""
+    left_ms = wait_ends_in_ms(adopted.awaited)
+    if left_ms is None or adopted.next_rebalance_ms == 0:
+        return adopted
+    return replace(adopted, next_rebalance_ms=min(adopted.next_rebalance_ms, now_ms + left_ms))
 
 
 def _lags(sums: Mapping[TaskId, int], ends: Mapping[TaskId, int]) -> dict[TaskId, int]:

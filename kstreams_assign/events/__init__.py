@@ -49,6 +49,7 @@ from kstreams_assign.events.group import (
     PredecessorRemovedEvent,
     PredecessorStaysEvent,
     ProgressUnreadableEvent,
+    RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "QueryFailedEvent",
     "QueryListeningEvent",
     "RecordSetAsideEvent",
+    "RestartAnnouncedEvent",
     "RestorePace",
     "RestoringEvent",
     "RunningEvent",
@@ -171,6 +173,7 @@ Event = (
     | PredecessorStaysEvent
     | MemberNotKeptEvent
     | DrainRefusedEvent
+    | RestartAnnouncedEvent
     | ShutdownRequestedEvent
     | LeaveFailedEvent
     | StatusEvent

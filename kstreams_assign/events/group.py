@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kstreams_assign.events.base import BaseEvent, ReasonEvent, WarningEvent
@@ -90,6 +90,10 @@ class DecisionEvent(BaseEvent):
     """How many active tasks have to change their process for a balanced group."""
     withheld: tuple[str, ...]
     """Active tasks that their old process has to release first; the follow-up rebalance assigns them."""
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """Task -> the process that restarts and that it waits for."""
+    wait_ends_ms: int | None = None
+    """Wall-clock time at which the first wait ends; null if the group awaits no process."""
     next_probe_ms: int | None
     """Wall-clock time of the next probing rebalance; null if none is due."""
     error: int
@@ -163,6 +167,16 @@ class DrainRefusedEvent(WarningEvent):
     """No other process can take the tasks over warm: the member leaves as ``close`` does."""
 
     name: ClassVar[str] = "drain_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartAnnouncedEvent(BaseEvent):
+    """The group knows that this process restarts (``close(restart=True)``): the process closes and leaves now."""
+
+    name: ClassVar[str] = "restart_announced"
+    awaited: bool
+    """Whether tasks without a caught-up replica wait for it. They do not in a group with Java members or with a leader
+    of an earlier release, or where ``scheduled_rebalance_max_delay_ms`` is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,4 +161,5 @@ def build_adopted(
         warmups=trailer.warmups if trailer else {},
         version=version,
         source_partitions=trailer.partitions if trailer else None,
+        awaited=trailer.awaited if trailer else {},
     )

@@ -14,7 +14,7 @@ from kstreams_assign.group.size import Trim
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
 from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
-from kstreams_assign.wire import AssignmentInfo, GroupTrailer
+from kstreams_assign.wire import AssignmentInfo, AwaitedProcess, GroupTrailer
 
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
 _END_POINT = re.compile(r"(?P<host>[!-~]{1,255}):(?P<port>[0-9]{1,5})")
@@ -39,10 +39,13 @@ def encode_group(
     next_probe_ms: int | None,
     warmups: Mapping[UUID, tuple[TaskId, ...]],
     at_once: Mapping[UUID, int],
+    awaited: Mapping[UUID, AwaitedProcess],
+    wait_ends_ms: int | None,
     trim: Trim = Trim.NOTHING,
 ) -> dict[str, MemberAssignment]:
     """Return every readable member's assignment. The probe goes to the leader process's first consumer.
 
+    So does the rebalance at ``wait_ends_ms``, when the first wait for one of the ``awaited`` processes ends.
     ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time, if limited.
     ``trim`` says what is left out to keep the group's record small (``group.size``).
     """
@@ -58,7 +61,9 @@ def encode_group(
         withheld=tuple(sorted(handed.withheld)),
         owners=dict(sorted(handed.withheld.items())),
         partitions=sum(map(len, tasks.values())),
+        awaited=awaited,
     )
+    due_ms = min((at_ms for at_ms in (next_probe_ms, wait_ends_ms) if at_ms is not None), default=None)
     prober = min((c.member.member_id for c in view.processes.get(leader, ())), key=text_order, default=None)
     partitions = {member: _inputs(handed.active[member], tasks) for member in view.member_ids}
     infos = (
@@ -70,7 +75,7 @@ def encode_group(
             partitions_by_host=active_hosts,
             standby_partitions_by_host={} if trim is Trim.STANDBY_HOSTS else standby_hosts,
             error_code=int(ErrorCode.NONE),
-            next_rebalance_ms=_next_rebalance_ms(member, handed, prober, next_probe_ms),
+            next_rebalance_ms=_next_rebalance_ms(member, handed, prober, due_ms),
             trailer=None if trim else trailer,
         )
         for member, inputs in partitions.items()
@@ -87,12 +92,12 @@ def _inputs(active: Iterable[TaskId], tasks: Partitions) -> list[tuple[TopicPart
     return sorted((partition, task) for task in active for partition in tasks[task])
 
 
-def _next_rebalance_ms(member: str, handed: HandedOut, prober: str | None, next_probe_ms: int | None) -> int:
-    """Return 0 for a member that waits for a withheld task, the probe's time for one member, else "never"."""
+def _next_rebalance_ms(member: str, handed: HandedOut, prober: str | None, due_ms: int | None) -> int:
+    """Return 0 for a member that waits for a withheld task, the next rebalance's time for one member, else "never"."""
     if member in handed.waiting:
         return 0
-    if member == prober and next_probe_ms is not None:
-        return next_probe_ms
+    if member == prober and due_ms is not None:
+        return due_ms
     return NO_PROBE_MS
 
 

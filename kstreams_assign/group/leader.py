@@ -29,6 +29,7 @@ from kstreams_assign.assign import (
 )
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
+from kstreams_assign.group.awaiting import enter_awaited, read_restarts, wait_ends_in_ms
 from kstreams_assign.group.cooperate import HandedOut, hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.racks import ReplicaRacks, warn_racks_not_followed, with_racks
@@ -38,7 +39,7 @@ from kstreams_assign.group.values import Decision, ErrorCode, LeaderState, Membe
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.topology.internal import missing_sources
-from kstreams_assign.wire import EARLIEST_PROBEABLE_VERSION, OFFSET_SUMS_VERSION
+from kstreams_assign.wire import EARLIEST_PROBEABLE_VERSION, OFFSET_SUMS_VERSION, AwaitedProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,17 @@ class DecisionInput:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The processes and members of all tasks. ``queued``: warm-ups are restored in an order, a few at a time."""
+    """The processes and members of all tasks. ``queued``: warm-ups are restored in an order, a few at a time.
+
+    ``awaited``: processes that restart, and how long the group waits for them.
+    """
 
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
     choice: Choice
     standing: LeaderState
     handed: HandedOut
     queued: bool
+    awaited: Mapping[UUID, AwaitedProcess]
 
     @property
     def inputs(self) -> dict[str, tuple[TopicPartition, ...]]:
@@ -142,11 +147,14 @@ def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
     cluster = build_cluster(view, question, tasks, javas=choice.name == JAVA_ASSIGNOR or bool(view.foreign))
     if choice.name != JAVA_ASSIGNOR and not view.foreign:
         cluster = _as_promised(cluster, question.promised)
+    restarts = read_restarts(view, question.config.scheduled_rebalance_max_delay_ms)
+    cluster, assign = restarts.prepare(cluster, question.config.acceptable_recovery_lag), restarts.wrap(assign)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
     standing = LeaderState(cluster, assign(cluster, config), config, assign)
     handed = hand_out(view.processes, view.owners, standing.plan, tasks, cluster)
-    return Placed(tasks, choice, standing, handed, queued)
+    awaited = enter_awaited(view, restarts, cluster, standing.plan)
+    return Placed(tasks, choice, standing, handed, queued, awaited)
 
 
 def choose_assignor(
@@ -248,10 +256,25 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
     # earlier versions have no field for the probe, and report no position that it could wait for
     probing = plan.probing and view.version >= OFFSET_SUMS_VERSION
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if probing else None
+    left_ms = wait_ends_in_ms(placed.awaited)
+    wait_ends_ms = None if left_ms is None else question.now_ms + left_ms
 
     def encode(trim: Trim) -> dict[str, MemberAssignment]:
         refused = {member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable}
-        given = encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms, warmups, at_once, trim)
+        given = encode_group(
+            view,
+            plan,
+            handed,
+            tasks,
+            choice,
+            question.leader,
+            next_probe_ms,
+            warmups,
+            at_once,
+            placed.awaited,
+            wait_ends_ms,
+            trim,
+        )
         return {**given, **refused}
 
     fitted = fit_record(encode, view.joined_bytes, question.record_bytes_max)
@@ -267,6 +290,9 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
         owner_changes_lower_bound=_lower_bound(before, cluster, tasks.keys(), view.draining),
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
+        waiting=plan.waiting,
+        awaited=placed.awaited,
+        wait_ends_ms=wait_ends_ms,
         standing=standing,
         warnings=(
             *_warnings(view),

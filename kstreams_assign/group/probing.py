@@ -86,7 +86,7 @@ def compute_gain(standing: LeaderState, published: Mapping[UUID, Sums], end_offs
         for client in clients
         for task in standing.plan.placements[client.process_id].warmup & plan.placements[client.process_id].standby
     )
-    return Gain(sum(owners[task] != process for task, process in then.items()), under_way, standbys)
+    return Gain(sum(owners.get(task) != process for task, process in then.items()), under_way, standbys)
 
 
 def find_tasks_behind(

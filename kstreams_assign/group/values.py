@@ -14,7 +14,7 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
-from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, AwaitedProcess
 
 Hosts = Mapping[HostInfo, tuple[TopicPartition, ...]]
 """Endpoint of a process -> its input partitions."""
@@ -79,7 +79,8 @@ class Decision:
     ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the previous round. ``standing``
     is the state from which the next rebalance starts. ``withheld`` maps each active task that its old owner must
     release first to the process that waits for it. ``record_bytes`` is the size of the group's record with this
-    decision (``group.size``).
+    decision (``group.size``). ``waiting`` maps each task that waits for a process that restarts to that process;
+    ``awaited`` are all such processes, and ``wait_ends_ms`` is when the first wait ends.
     """
 
     assignments: Mapping[str, MemberAssignment]
@@ -96,6 +97,9 @@ class Decision:
     assignor_version: int | None = None
     standing: LeaderState | None = None
     record_bytes: int = 0
+    waiting: Mapping[TaskId, UUID] = field(default_factory=dict)
+    awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+    wait_ends_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class Adopted:
     that a process of another id is. ``version``: the version to join with from now on, at once if it differs from the
     last one (``group.versions``).
     ``source_partitions``: the number that the leader decided for, None if unknown. ``follow_up``: a rebalance
-    certainly comes next, so the member need not wait for a heartbeat.
+    certainly comes next, so the member need not wait for a heartbeat. ``awaited``: processes that restart.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -136,6 +140,7 @@ class Adopted:
     warmups: Mapping[UUID, tuple[TaskId, ...]] = field(default_factory=dict)
     version: int = LATEST_SUPPORTED_VERSION
     source_partitions: int | None = None
+    awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
 
     @property
     def tasks(self) -> frozenset[TaskId]:

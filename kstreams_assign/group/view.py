@@ -19,7 +19,7 @@ from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.wire import FutureSubscription
+from kstreams_assign.wire import AwaitedProcess, FutureSubscription
 
 FUTURE_PROCESS = UUID(int=2**128 - 1)
 """Stands for the processes of all newer members (``StreamsPartitionAssignor.FUTURE_ID``, which Java draws)."""
@@ -80,6 +80,17 @@ class GroupView:
         """The processes that are about to leave and want their tasks warmed up elsewhere first."""
         asked = {c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.draining}
         return frozenset(asked) if asked != self.processes.keys() else frozenset()
+
+    @cached_property
+    def restarting(self) -> frozenset[UUID]:
+        """The processes that are about to leave and will be back soon."""
+        return frozenset(c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.restarting)
+
+    @property
+    def reports_of_awaited(self) -> list[Mapping[UUID, AwaitedProcess]]:
+        """The awaited processes that each member reports, of members that had an assignment."""
+        trailers = (consumer.info.trailer for consumer in self._consumers)
+        return [trailer.awaited for trailer in trailers if trailer is not None and trailer.awaited is not None]
 
     def newest_version_of_all(self, assignor: str) -> int:
         """Return the newest version of this assignor that every member knows; 0 if some do not know it."""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice
+from kstreams_assign.group.awaiting import read_restarts
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import (
     DecisionInput,
@@ -95,7 +96,7 @@ class ObservedGroup:
 
     @property
     def assignor(self) -> Assignor:
-        """The assignor of ``choice``, which takes draining processes into account."""
+        """The assignor of ``choice``, which takes draining and awaited processes into account."""
         return self._deciding[1]
 
     @property
@@ -104,7 +105,9 @@ class ObservedGroup:
 
     @cached_property
     def _deciding(self) -> tuple[Choice, Assignor]:
-        return choose_assignor(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
+        choice, assign = choose_assignor(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
+        max_delay_ms = self.settings.config.scheduled_rebalance_max_delay_ms
+        return choice, read_restarts(self._next_view(()), max_delay_ms).wrap(assign)
 
     def cluster_at_last_join(self) -> Cluster:
         """Return the cluster as the leader saw it, with today's end offsets."""
@@ -147,7 +150,10 @@ class ObservedGroup:
         active = member.given.active.keys() & self.stateful
         numbers.update(dict.fromkeys(active, 0 if lags else RUNNING_OFFSET_SUM))
         owned = tuple(partition for partitions in member.given.active.values() for partition in partitions)
-        return Consumer(replace(consumer.member, owned=owned), _telling(consumer.info, numbers))
+        report = _telling(consumer.info, numbers)
+        if report.trailer is not None:
+            report = replace(report, trailer=replace(report.trailer, restarting=False, awaited=self.decoded.awaited))
+        return Consumer(replace(consumer.member, owned=owned), report)
 
     @cached_property
     def _question(self) -> DecisionInput:

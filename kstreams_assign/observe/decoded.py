@@ -14,6 +14,7 @@ from uuid import UUID
 from kstreams_assign.assign import common_rack
 from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
 from kstreams_assign.group.adoption import active_tasks, build_adopted
+from kstreams_assign.group.awaiting import count_down
 from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
 from kstreams_assign.group.joining import read_given, read_member
 from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
@@ -22,6 +23,7 @@ from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
 from kstreams_assign.wire import (
     AssignmentInfo,
+    AwaitedProcess,
     GroupTrailer,
 )
 
@@ -144,6 +146,20 @@ class DecodedGroup:
     def promised(self) -> Mapping[TaskId, UUID]:
         """Withheld task -> the process that gets it in the follow-up, if the leader reports it."""
         return self.trailer.owners if self.trailer else {}
+
+    @property
+    def awaited(self) -> Mapping[UUID, AwaitedProcess]:
+        """The processes that restart, with the time that is left now. The record's time counts as that of the join."""
+        if self.trailer is None:
+            return {}
+        assigned_ms = self.snapshot.assigned_ms
+        return count_down(self.trailer.awaited, 0 if assigned_ms is None else self.snapshot.taken_ms - assigned_ms)
+
+    @property
+    def waiting(self) -> dict[TaskId, UUID]:
+        """The tasks that run nowhere until a process is back, each with that process."""
+        away = {process: each for process, each in self.awaited.items() if process not in self.view.processes}
+        return {task: process for process, each in away.items() for task in each.active if task not in self.owners}
 
     @property
     def next_rebalance_ms(self) -> int | None:

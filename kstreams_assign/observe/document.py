@@ -33,6 +33,8 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
         "assigned_ms": snapshot.assigned_ms,
         "taken_ms": snapshot.taken_ms,
         "processes": [_process(about, process) for process in decoded.processes],
+        "awaited": {str(process): each.left_ms for process, each in decoded.awaited.items()},
+        "waiting": {str(task): str(process) for task, process in sorted(decoded.waiting.items())},
         "unreadable": {member: list(why) for member, why in decoded.unreadable.items()},
         "next_moves": [
             {"task": str(move.task), "from": str(move.source) if move.source else None, "to": str(move.target)}

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from kstreams_assign.assign.java_order import sorted_tasks, text_order
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.wire import AssignmentInfo, GroupTrailer, KipSubscription, MemberTrailer, SubscriptionInfo
+from kstreams_assign.wire import (
+    AssignmentInfo,
+    AwaitedProcess,
+    GroupTrailer,
+    KipSubscription,
+    MemberTrailer,
+    SubscriptionInfo,
+)
 from kstreams_assign.wire.assignment_info import PartitionsByHost
 
 Json = dict[str, Any]
@@ -66,7 +74,9 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         return None
     if isinstance(trailer, MemberTrailer):
         form = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
-        return {**form, "draining": trailer.draining, "exactly_once": trailer.exactly_once}
+        awaited = None if trailer.awaited is None else awaited_form(trailer.awaited)
+        leaving = {"draining": trailer.draining, "restarting": trailer.restarting, "awaited": awaited}
+        return {**form, **leaving, "exactly_once": trailer.exactly_once}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
@@ -78,6 +88,15 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         "withheld": texts(trailer.withheld),
         "owners": {str(task): str(process) for task, process in trailer.owners.items()},
         "partitions": trailer.partitions,
+        "awaited": awaited_form(trailer.awaited),
+    }
+
+
+def awaited_form(awaited: Mapping[UUID, AwaitedProcess]) -> Json:
+    """Return the processes that restart: what they had, and for how long their tasks wait, in milliseconds."""
+    return {
+        str(process): {"left_ms": each.left_ms, "active": texts(each.active), "standby": texts(each.standby)}
+        for process, each in awaited.items()
     }
 
 

@@ -8,7 +8,7 @@ observed group. What must not: decisions. A rule of this module fills in what th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, distribute, is_caught_up
@@ -205,6 +205,8 @@ def state_of_group(group: ObservedGroup) -> GroupState:
     )
     assumed["active tasks"] = "all count as running: members do not report the progress of a restore"
     assumed["changelogs"] = "do not grow during the simulation"
+    if decoded.awaited:
+        assumed["restarts"] = "none: the processes that the group awaits do not come back, and no task waits for them"
     processes = {
         process.process_id: _observed_process(group, process, ends, rest=due_ms is None or not group.ends_known)
         for process in decoded.processes
@@ -257,4 +259,11 @@ def _observed_process(
         )
         ended = task in process.active or (task in process.copies and rest) or near
         positions[task] = end if ended else reported_sum
-    return ProcessState(tuple(consumers), process.report, positions)
+    return ProcessState(tuple(consumers), _without_restarts(process.report), positions)
+
+
+def _without_restarts(report: MemberReport) -> MemberReport:
+    """Return the report of a group in which no process is awaited: nobody knows when it will be back."""
+    if report.trailer is None:
+        return report
+    return replace(report, trailer=replace(report.trailer, restarting=False, awaited=None))

@@ -82,8 +82,19 @@ def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
     promised = about.group.decoded.promised
     waiting = [f"{task} (for {names.get(process, process)})" for task, process in sorted(promised.items())]
     withheld = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
-    unowned = [f"no process runs in this generation: {task_list(about.unowned)}"] if about.unowned else []
-    return withheld + unowned
+    lost = [task for task in about.unowned if task not in about.group.decoded.waiting]
+    unowned = [f"no process runs in this generation: {task_list(lost)}"] if lost else []
+    return withheld + _awaits(about.group) + unowned
+
+
+def _awaits(group: ObservedGroup) -> list[str]:
+    """Describe the processes that restart, and the tasks that wait for them."""
+    decoded, sentences = group.decoded, []
+    for process, each in sorted(decoded.awaited.items(), key=lambda item: str(item[0])):
+        tasks = [task for task, awaited in decoded.waiting.items() if awaited == process]
+        wait = f": {task_list(tasks)} wait for it" if tasks else "; no task waits for it"
+        sentences.append(f"{str(process)[:SHORTEST_NAME]} restarts{wait}, {span(each.left_ms)} at most")
+    return sentences
 
 
 def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:

@@ -29,6 +29,7 @@ from kstreams_assign.worker.share import Share, set_share
 NUMBER_VARIABLE = "KSTREAMS_ASSIGN_PROCESS"
 """Environment variable with the number of the process, for the application."""
 DRAIN_SIGNAL = signal.SIGUSR1
+RESTART_SIGNAL = signal.SIGHUP
 STATUS = {Outcome.FAILED: 1, Outcome.SHUT_DOWN: 1, Outcome.REFUSED: 2}
 
 
@@ -37,7 +38,7 @@ class Application(Protocol):
 
     def run(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self, *, restart: bool = False) -> None: ...
 
     def drain(self) -> None: ...
 
@@ -47,7 +48,8 @@ class Job:
     """What a process is to run, and how.
 
     ``place`` (``MODULE:FUNCTION``) with ``arguments`` makes the application. ``http``: address that only the supervisor
-    asks. ``processes``: how many there are in all. ``drains``: SIGTERM drains before the close. ``close_ms``: how long
+    asks. ``processes``: how many there are in all. ``drains``: SIGTERM drains before the close. ``restarts``: SIGTERM
+    closes for a restart. ``close_ms``: how long
     a close may take without a supervisor.
     """
 
@@ -56,9 +58,17 @@ class Job:
     http: str | None = None
     processes: int = 1
     drains: bool = False
+    restarts: bool = False
     close_ms: int = 60_000
     json_log: bool = False
     log_level: LogLevel | None = None
+
+    @property
+    def end_request(self) -> Request:
+        """What SIGTERM asks for. A drain leaves no task that could wait."""
+        if self.drains:
+            return Request.DRAIN
+        return Request.RESTART if self.restarts else Request.CLOSE
 
     def as_line(self) -> bytes:
         """Return the job as a line of JSON."""
@@ -103,6 +113,8 @@ class Requests:
     def _pass_on(application: Application, request: Request) -> None:
         if request is Request.DRAIN:
             application.drain()
+        elif request is Request.RESTART:
+            application.close(restart=True)
         else:
             application.close()
 
@@ -183,8 +195,9 @@ def _run(job: Job, requests: Requests) -> None:
 
 
 def _handle_signals(requests: Requests, job: Job) -> None:
-    end = Request.DRAIN if job.drains else Request.CLOSE
-    for number, request in ((signal.SIGTERM, end), (signal.SIGINT, end), (DRAIN_SIGNAL, Request.DRAIN)):
+    end = job.end_request
+    orders = {signal.SIGTERM: end, signal.SIGINT: end, DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
+    for number, request in orders.items():
         signal.signal(number, lambda *_, request=request: requests.make(request))
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # not imported for --help
 Drain = Annotated[
     bool, typer.Option("--drain", help="On SIGTERM, move the tasks to other machines first; ten minutes at most.")
 ]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="On SIGTERM, announce first that the process will be back soon.")
+]
 Http = Annotated[
     str | None,
     typer.Option(help="Serve health, metrics and the status of all processes there.", metavar="HOST:PORT"),
@@ -33,6 +36,7 @@ def run(
     processes: Annotated[int, typer.Option(min=1, help="How many processes; one for each core is a good start.")] = 1,
     http: Http = None,
     drain: Drain = False,
+    restart: Restart = False,
     close_timeout: CloseTimeout = 60,
     app_dir: Annotated[Path, typer.Option(help="The folder to import the module from.", show_default="here")] = Path(),
     json_log: Annotated[bool, typer.Option("--json-log", help="One line of JSON an event on standard output.")] = False,
@@ -49,6 +53,7 @@ def run(
 
     A process that fails is started again after 1 s, then 2 s, and up to 60 s. A wrong setting ends all with exit status
     2. SIGTERM or Ctrl-C closes all processes in order, the same signal again kills them. SIGUSR1 drains them first.
+    SIGHUP closes them for a restart: their tasks wait for them (close(restart=True)).
 
     Example: kstreams-assign run app:worker --processes 4 --http 127.0.0.1:8080
     """
@@ -62,6 +67,7 @@ def run(
         place="kstreams_assign.processes.application:load_worker",
         arguments={"application": application, "folder": str(app_dir)},
         drains=drain,
+        restarts=restart,
         close_ms=round(close_timeout * 1000),
         json_log=json_log,
         log_level=log_level,

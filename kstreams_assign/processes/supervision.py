@@ -41,6 +41,7 @@ class Request(Enum):
 
     CLOSE = "close"
     DRAIN = "drain"
+    RESTART = "restart"
 
 
 # --- effects --------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from kstreams_assign.errors import ConfigError, ShutdownRequested
 from kstreams_assign.events import Event, WithWarnings
 from kstreams_assign.model import HostInfo
 from kstreams_assign.processes.asking import ask
-from kstreams_assign.processes.child import DRAIN_SIGNAL, Job
+from kstreams_assign.processes.child import DRAIN_SIGNAL, RESTART_SIGNAL, Job
 from kstreams_assign.processes.endpoint import Endpoint
 from kstreams_assign.processes.output import Outlet, json_line
 from kstreams_assign.processes.started import Ended, HttpKnown, Report, StartedProcess
@@ -59,7 +59,7 @@ class Supervisor:
         first = call.jobs[0]
         self._json_log = first.json_log
         self._supervision = Supervision(len(call.jobs), Limits(first.close_ms, DRAIN_MS))
-        self._end_request = Request.DRAIN if first.drains else Request.CLOSE
+        self._end_request = first.end_request
         self._processes: dict[int, StartedProcess] = {}
         self._urls: dict[int, str] = {}
         self._reports: queue.SimpleQueue[Report | Request] = queue.SimpleQueue()
@@ -187,9 +187,11 @@ class Supervisor:
         """Take signals as requests to end; a handler only puts one into the queue, which a handler may do."""
 
         def take(number: int, _frame: FrameType | None) -> None:
-            self._reports.put(Request.DRAIN if number == DRAIN_SIGNAL else self._end_request)
+            requests: dict[int, Request] = {DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
+            self._reports.put(requests.get(number, self._end_request))
 
-        before = {number: signal.signal(number, take) for number in (signal.SIGTERM, signal.SIGINT, DRAIN_SIGNAL)}
+        taken = (signal.SIGTERM, signal.SIGINT, DRAIN_SIGNAL, RESTART_SIGNAL)
+        before = {number: signal.signal(number, take) for number in taken}
         try:
             yield
         finally:

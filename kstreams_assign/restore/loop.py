@@ -400,9 +400,10 @@ class Restorer:
     def _write(self, job: _Job, progress: TaskProgress, batch: ChangelogBatch) -> None:
         if not batch.in_range:
             self._reading.discard(batch.partition)
-            self._start_over(job, f"{batch.partition}: the changelog no longer has offset {batch.next_offset}")
-            job.look_up_at_ms = 0
-            return
+            job.look_up_at_ms, job.end_known = 0, False
+            if batch.next_offset == progress.partitions[batch.partition].position:
+                self._start_over(job, f"{batch.partition}: the changelog no longer has offset {batch.next_offset}")
+            return  # else it is the answer to an earlier read: read again from where the task stands
         advanced = progress.advanced(batch.partition, batch.next_offset, self._now_ms())
         much = advanced.remaining > self._pacing.rebuild_records
         apply = job.stores.rebuild if much else job.stores.write

@@ -37,7 +37,8 @@ class ChangelogBatch(NamedTuple):
 
     ``next_offset`` also passes what holds no record: transaction markers, compacted offsets, the end of the log.
     ``in_range`` is false when the log no longer has the offset asked for (truncated, or the topic created again):
-    then ``writes`` is empty, ``next_offset`` is what was asked for, and the reader has stopped reading it.
+    then ``writes`` is empty, ``next_offset`` is what was asked for, and the reader has stopped reading it. Such an
+    answer may be late: about an offset that was asked for before the partition was added again.
     """
 
     partition: TopicPartition

@@ -191,6 +191,9 @@ class AsyncSidecarClient:
     async def drain(self) -> None:
         await self._call("drain")
 
+    async def restart(self) -> None:
+        await self._call("restart")
+
     async def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
         return list(await self._call("pause", task=task, subtopology=subtopology))
 

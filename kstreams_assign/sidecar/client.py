@@ -272,6 +272,10 @@ class SidecarClient:
         """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""
         self._call("drain")
 
+    def restart(self) -> None:
+        """Let the worker end for a restart, so that its tasks wait for it. Go on until it hangs up."""
+        self._call("restart")
+
     def pause(self, task: str | None = None, *, subtopology: int | None = None) -> list[str]:
         """Pause one task, a subtopology, or with neither all tasks, of those that are active in the worker.
 

@@ -15,7 +15,7 @@ import typer
 
 from kstreams_assign.errors import ConfigError, WorkerNotRunning
 from kstreams_assign.events import Event
-from kstreams_assign.processes.command import CloseTimeout, Drain, supervise
+from kstreams_assign.processes.command import CloseTimeout, Drain, Restart, supervise
 from kstreams_assign.processes.output import LogLevel, log_to_standard_error, print_json
 from kstreams_assign.sidecar.address import numbered_address, refuse_shared_socket
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # not imported for --help
     from kstreams_assign.sidecar.sidecar import Sidecar
 
 DRAIN_SIGNAL = signal.SIGUSR1
+RESTART_SIGNAL = signal.SIGHUP
 LOOK_S = 0.2
 
 Overrides = Annotated[
@@ -43,12 +44,15 @@ def worker(
         int | None, typer.Option(min=1, help="Run so many supervised sidecars.", show_default="one, unsupervised")
     ] = None,
     drain: Drain = False,
+    restart: Restart = False,
     close_timeout: CloseTimeout = 60,
 ) -> None:
     """Run the sidecar: the member of the group, for one application at a time, which connects to its socket.
 
     On SIGTERM or Ctrl-C it commits what the application asked for, closes its tasks, leaves the group (or stays, as
-    group_membership_operation says) and ends. On SIGUSR1 it drains first, as kstreams-assign drain does.
+    group_membership_operation says) and ends. On SIGUSR1 it drains first, as kstreams-assign drain does. On SIGHUP, and
+    on SIGTERM with --restart or the setting sigterm = "restart", it announces before that it will be back soon, so that
+    its tasks wait for it.
 
     With --processes it is several of them under one supervisor, as kstreams-assign run does it: sidecar N, counted from
     0, listens at the socket with N for {n} (TCP: at the port plus N) and has the state directory STATE_DIR/N. The
@@ -69,6 +73,7 @@ def worker(
             place="kstreams_assign.sidecar.command:make_sidecar",
             arguments={"config": str(config), "settings": settings or []},
             drains=drain,
+            restarts=restart or given.config.sigterm == "restart",
             close_ms=round(close_timeout * 1000),
             json_log=json_log,
             log_level=log_level,
@@ -80,7 +85,10 @@ def worker(
         raise ConfigError("--drain: needs --processes; drain one sidecar with kstreams-assign drain")
     log_to_standard_error(log_level, json_log=json_log)
     sidecar = Sidecar(given, _print_event if json_log else None)
-    _on_signals(sidecar.close, signal.SIGTERM, signal.SIGINT)
+    restarts = restart or given.config.sigterm == "restart"
+    _on_signals(sidecar.restart if restarts else sidecar.close, signal.SIGTERM)
+    _on_signals(sidecar.close, signal.SIGINT)
+    _on_signals(sidecar.restart, RESTART_SIGNAL)
     _on_signals(sidecar.drain, DRAIN_SIGNAL)
     sidecar.run()
 
@@ -98,12 +106,18 @@ def drain(
     config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
     overrides: Overrides = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 600,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="It will be back soon: move only tasks with a caught-up replica.")
+    ] = False,
 ) -> None:
     """End a worker of this machine without a gap: other workers warm its tasks up and take them over, then it ends.
 
+    With --restart it ends at once: tasks with a caught-up replica elsewhere move there, the others wait for its return,
+    at most scheduled_rebalance_max_delay_ms.
+
     The command signals the worker that has the state directory of these settings, or every process of worker
     --processes, and waits for it. Exit status 1 if no worker runs there, or if it has not ended in time; then it goes
-    on draining.
+    on.
 
     Example: kstreams-assign drain --config worker.toml
     """
@@ -117,13 +131,13 @@ def drain(
     if not pids:
         raise WorkerNotRunning(f"no worker of {application_id!r} runs on state_dir = {str(root.absolute())!r}")
     for pid in pids.values():
-        os.kill(pid, DRAIN_SIGNAL)
-        typer.echo(f"process {pid} drains", err=True)
+        os.kill(pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
+        typer.echo(f"process {pid} {'ends for a restart' if restart else 'drains'}", err=True)
     ended, deadline = threading.Event(), monotonic() + timeout
     for each, pid in pids.items():
         while holder_of(each, application_id) == pid:
             if monotonic() > deadline:
-                raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
+                raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on")
             ended.wait(LOOK_S)
         typer.echo(f"process {pid} has ended", err=True)
 

@@ -62,6 +62,7 @@ class RequestHandler(Labour):
         self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
+        self.restart: Callable[[], None] = _nothing
         self.queries = QueryRequests()
         self._shape = shape
         self._limits = limits
@@ -86,6 +87,7 @@ class RequestHandler(Labour):
             "reject": lambda order: order.answer(self._reject(order.request.fields)),
             "close": self._close,
             "drain": self._drain,
+            "restart": self._restart,
             "pause": lambda order: self._change_pauses(order, paused=True),
             "resume": lambda order: self._change_pauses(order, paused=False),
             "paused": lambda order: order.answer({str(task): since for task, since in self._loop.paused.items()}),
@@ -287,6 +289,10 @@ class RequestHandler(Labour):
 
     def _drain(self, order: _Order) -> None:
         self.drain()
+        order.answer(True)
+
+    def _restart(self, order: _Order) -> None:
+        self.restart()
         order.answer(True)
 
     def _close(self, order: _Order) -> None:

@@ -52,6 +52,7 @@ class Sidecar:
         self._log = self._runtime.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
         handler.when_ready, handler.drain = self._serve, self._runtime.drain
+        handler.restart = self.restart
         handler.queries.query = self._runtime.query
 
     @property
@@ -76,9 +77,13 @@ class Sidecar:
         """Leave without silence; see ``Runtime.drain``. The application is served meanwhile."""
         self._runtime.drain()
 
-    def close(self) -> None:
+    def restart(self) -> None:
+        """End ``run`` for a restart; see ``Runtime.close``. From any thread or a signal handler."""
+        self._runtime.close(restart=True)
+
+    def close(self, *, restart: bool = False) -> None:
         """End ``run``: what the application asked to commit is committed. From any thread or a signal handler."""
-        self._runtime.close()
+        self._runtime.close(restart=restart)
 
 
 def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:

@@ -24,6 +24,7 @@ PROCESS_FAULTS = (
     "full_disk",
     "slow_disk",
     "unreadable",
+    "restart",
 )
 """The planned faults: probabilities per minute and process; ``move_coordinator`` per minute."""
 
@@ -64,7 +65,8 @@ class Faults:
     fault ends, so are new folders; ``fail``: it closes after an error of the user's function, and commits nothing more;
     ``drain``: it asks the group to warm up its tasks elsewhere, closes once it has none, and comes back later;
     ``full_disk``: no store can be written; ``slow_disk``: restores and writes take much longer; ``unreadable``: the
-    stores of running tasks are found damaged. New kinds come last, so that a seed keeps its other faults.
+    stores of running tasks are found damaged; ``restart``: it announces that it restarts, closes, and comes back later.
+    New kinds come last, so that a seed keeps its other faults; ``restart`` is not drawn, for the same reason.
     """
 
     kill: float = 0.0
@@ -86,6 +88,7 @@ class Faults:
     full_disk: float = 0.0
     slow_disk: float = 0.0
     unreadable: float = 0.0
+    restart: float = 0.0
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:
@@ -97,7 +100,8 @@ class Faults:
             "slow_cleaner": 0.3,
             "slow_commit": 0.1,
         }
-        return cls(**{field.name: often[field.name] * rng.choice((0, 0, 1, 3)) for field in fields(cls)})
+        drawn = [field.name for field in fields(cls) if field.name != "restart"]
+        return cls(**{name: often[name] * rng.choice((0, 0, 1, 3)) for name in drawn})
 
     def plan(self, rng: Random, slots: int, safety_ms: int) -> tuple[Fault, ...]:
         """Draw the faults of processes, in order of time; all begin within ``safety_ms``."""

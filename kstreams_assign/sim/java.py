@@ -10,7 +10,7 @@ A Java member is a ``Kind`` of the one simulated process. As in ``StreamsPartiti
   back to the group with another port. Otherwise its heartbeats tell it.
 - It neither publishes progress nor reads what others publish (early probing).
 - It closes without leaving the group (``internal.leave.group.on.close`` is false), so its member stays until the
-  session ends. It cannot drain, so a drain only closes it.
+  session ends. It can neither drain nor announce a restart, so both only close it.
 - It has no write lease. Exactly once, its transactions name its generation, which is enough. At least once, a real
   Java member may write to a changelog after it has lost the task; that is not simulated.
 
@@ -71,6 +71,7 @@ class Kind:
     queues_warmups: bool
     probes_early: bool
     drains: bool
+    announces_restarts: bool
     leaves: bool
     leased: bool
     moves: bool
@@ -83,6 +84,7 @@ PYTHON = Kind(
     queues_warmups=True,
     probes_early=True,
     drains=True,
+    announces_restarts=True,
     leaves=True,
     leased=True,
     moves=False,
@@ -94,6 +96,7 @@ JAVA = Kind(
     queues_warmups=False,
     probes_early=False,
     drains=False,
+    announces_restarts=False,
     leaves=False,
     leased=False,
     moves=True,

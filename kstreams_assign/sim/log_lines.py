@@ -34,8 +34,9 @@ def _adopted(adopted: Adopted) -> str:
 
 def _decision(decision: Decision) -> str:
     withheld = f", withheld {names(decision.withheld)}" if decision.withheld else ""
+    waiting = f", waiting {names(decision.waiting)}" if decision.waiting else ""
     probe = ", a probe follows" if decision.next_probe_ms is not None else ""
-    return f"{decision.kind} by {decision.assignor}: {len(decision.changed)} change hands{withheld}{probe}"
+    return f"{decision.kind} by {decision.assignor}: {len(decision.changed)} change hands{withheld}{waiting}{probe}"
 
 
 def names(tasks: Iterable[TaskId]) -> str:

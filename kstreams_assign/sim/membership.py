@@ -92,7 +92,7 @@ class Membership:
         if self.machine.state is machine.State.STABLE and self.machine.rejoin_at_ms != NO_PROBE_MS:
             self._process.run.later(max(0, self.machine.rejoin_at_ms - self._now_ms()), self.turn_soon)
 
-    def _carry_out(self, effect: engine.Effect) -> None:
+    def _carry_out(self, effect: engine.Effect) -> None:  # noqa: C901  # a case for each effect
         loop = self._process.loop
         match effect:
             case machine.Commit():
@@ -115,6 +115,9 @@ class Membership:
             case engine.Drained():
                 self._world.log("drained", self._process, "")
                 self._world.watch.drained(self._process)
+                self._process.leave()
+            case engine.RestartAnnounced(awaited):
+                self._world.log("restarts", self._process, "awaited" if awaited else "not awaited")
                 self._process.leave()
             case engine.EndMembership():
                 raise AssertionError(effect)  # no process here asks all to end
@@ -151,7 +154,7 @@ class Membership:
         held = self.machine.may_promise and self.mutex.try_report(self)
         sums = self.sums.report(owned_only=False) if held else {}
         kept = {} if held else self.sums.report_kept(self.machine.assigned)
-        owned, report = self.machine.join(engine.ReportFacts(held, sums, kept))
+        owned, report = self.machine.join(engine.ReportFacts(held, sums, kept, self._now_ms()))
         self._world.watch.reported(self._process, report)
         return owned, partial(self._kind.dialect.write_report, report)
 

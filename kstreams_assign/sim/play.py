@@ -19,6 +19,7 @@ from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.timeline import START_MS
+from kstreams_assign.sim.waiting_checker import WaitsAreAnnounced
 from kstreams_assign.sim.world import World
 from kstreams_assign.tasks.lifecycle import TaskState
 
@@ -94,7 +95,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _played(script: Script, logged: bool) -> Played:
-    watch = Watch(script.seed, every_checker())
+    watch = Watch(script.seed, [*every_checker(), WaitsAreAnnounced()])
     world = World(script.scenario, script.faults, script.seed, watch, [] if logged else None)
     try:
         _play(world, script, watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kstreams_assign.engine.membership import DrainAsked
+from kstreams_assign.engine.membership import RESTART_ANNOUNCED_WITHIN_MS, DrainAsked, RestartAsked
 from kstreams_assign.group import member as machine
 from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.sim.disk import Disk
@@ -38,6 +38,7 @@ class Process:
         self.endpoint = HostInfo(f"host-{slot}", port) if world.scenario.java else None
         disk.restarted(world.timeline.now_ms)
         self._ended: Callable[[], None] = lambda: None
+        self._leaves = False
         self.membership = world.policy.membership(self)
         self.loop = world.policy.loop(self)
         for task, offsets in disk.folders.items():
@@ -53,6 +54,9 @@ class Process:
 
     def leave(self, *, failed: bool = False) -> None:
         """Commit unless it ``failed``, close everything, leave the group."""
+        if self._leaves:
+            return
+        self._leaves = True
         self.membership.handle(machine.CloseAsked())
         self.loop.stop(self._left, failed=failed)
 
@@ -61,6 +65,15 @@ class Process:
         self._ended = ended
         if self.kind.drains:
             self.membership.handle(DrainAsked())
+        else:
+            self.leave()
+
+    def restart(self, ended: Callable[[], None]) -> None:
+        """Announce that it is back soon, leave, and call. A process of the other kind, or a static one, only closes."""
+        self._ended = ended
+        if self.kind.announces_restarts and self.world.policy.awaits_restarts and self.instance_id is None:
+            self.run.later(RESTART_ANNOUNCED_WITHIN_MS, self.leave)
+            self.membership.handle(RestartAsked())
         else:
             self.leave()
 

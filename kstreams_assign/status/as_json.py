@@ -42,6 +42,8 @@ def as_json(status: Status) -> dict[str, Any]:
         if status.queue
         else None,
         "draining": status.draining,
+        "restarting": status.restarting,
+        "awaited": {names[process]: each.left_ms for process, each in status.awaited.items()},
         "broker_unavailable": status.outage,
         "warnings": list(status.warnings),
         "records_total": status.records_total,

@@ -68,6 +68,8 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         withheld=adopted.promised if adopted else {},
         queue=adopted.queue if adopted else None,
         draining=member.draining,
+        restarting=member.restarting,
+        awaited=member.awaited,
         closing=views.closing,
         failure=views.failure,
         outage=member.outage,

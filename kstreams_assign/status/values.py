@@ -16,6 +16,7 @@ from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.status.views import GlobalTableView, Meters
+from kstreams_assign.wire import AwaitedProcess
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
@@ -109,6 +110,8 @@ class Status:
     withheld: Mapping[TaskId, UUID] = field(default_factory=dict)
     queue: WarmupQueue | None = None
     draining: bool = False
+    restarting: bool = False
+    awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     closing: bool = False
     failure: str | None = None
     outage: bool = False
@@ -135,7 +138,13 @@ class Status:
             holder.process: host_text(holder.endpoint) for holder in self.holders if holder.process and holder.endpoint
         }
         named = {holder.process for holder in self.holders if holder.process}
-        ids = {self.process_id, *named, *self.withheld.values(), *(warmup.process for warmup in self.warmups)}
+        ids = {
+            self.process_id,
+            *named,
+            *self.withheld.values(),
+            *self.awaited,
+            *(warmup.process for warmup in self.warmups),
+        }
         return {**process_names(ids), **endpoints, self.process_id: "this process"}
 
 
@@ -232,13 +241,23 @@ def _under_way(status: Status) -> Iterable[str]:
         )
     if status.draining:
         yield "this member is draining: its tasks are being warmed up elsewhere"
+    if status.restarting:
+        yield "this member is about to restart: its tasks wait for it or move to their replicas"
     names = status.names()
+    yield from (
+        awaited_text(names[process], len(each.active), each.left_ms) for process, each in status.awaited.items()
+    )
     yield from first([warm_up_text(warmup, names[warmup.process]) for warmup in status.warmups], "warm-ups")
     if status.follow_up:
         yield "a follow-up rebalance comes at once: tasks are between two owners"
     if status.next_probe_ms is not None:
         left_ms = status.next_probe_ms - status.now_ms
         yield f"a probing rebalance is due{f' in {span(left_ms)}' if left_ms > 0 else ''}"
+
+
+def awaited_text(process: str, tasks: int, left_ms: int) -> str:
+    """Which process restarts, and how long its tasks without a caught-up replica wait for it."""
+    return f"{process} restarts: those of its {tasks} tasks without a caught-up replica wait, {span(left_ms)} at most"
 
 
 def warm_up_text(warmup: WarmUp, where: str) -> str:

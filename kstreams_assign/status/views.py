@@ -18,6 +18,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.wire import AwaitedProcess
 
 # --- the member -------------------------------------------------------------------
 
@@ -34,6 +35,9 @@ class MemberView:
     draining: bool
     outage: bool
     lease_left_s: float
+    restarting: bool = False
+    awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+    """Processes that restart, with the time that is left."""
 
 
 # --- early probing ----------------------------------------------------------------

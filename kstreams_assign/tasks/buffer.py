@@ -48,6 +48,7 @@ The garbage collector does not track a plain tuple of bytes and numbers, but it 
 """
 
 
+_key_of, _value_of = itemgetter(1), itemgetter(2)
 _NONE_LAST: Mapping[str, AbstractSet[bytes]] = {}
 
 
@@ -186,7 +187,8 @@ class WriteBuffer:
 
     def emit_many(self, rows: Sequence[Row]) -> None:
         self.emitted.extend(rows)
-        self.emitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, *_ in rows)
+        for field_of in (_key_of, _value_of):
+            self.emitted_bytes += sum(map(len, filter(None, map(field_of, rows))))
 
     def save(self) -> None:
         """Set a savepoint, in place of an earlier one."""

@@ -69,7 +69,10 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
-_NEVER_MS = 1 << 60
+_FIXED: Mapping[str, Any] = {
+    "commit_interval_ms": 1 << 60,  # the driver commits
+    "statestore_cache_max_bytes": 0,  # its stores are in memory
+}
 _NEEDED: Mapping[str, Any] = {"application_id": "test", "bootstrap_servers": "localhost:9092"}
 
 
@@ -508,4 +511,4 @@ def _config(settings: Mapping[str, Any]) -> Config:
     known = {each.name for each in fields(Config)}
     if unknown := [key for key in settings if key not in known]:
         raise ConfigError(unknown_key(unknown[0], known | arguments))
-    return Config(**{**_NEEDED, **settings, "commit_interval_ms": _NEVER_MS})
+    return Config(**{**_NEEDED, **settings, **_FIXED})

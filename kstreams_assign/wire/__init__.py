@@ -102,7 +102,7 @@ from kstreams_assign.wire.subscription_info import (
     decode_subscription,
     encode_subscription,
 )
-from kstreams_assign.wire.trailer import GroupTrailer, MemberTrailer
+from kstreams_assign.wire.trailer import AwaitedProcess, GroupTrailer, MemberTrailer
 from kstreams_assign.wire.versions import (
     COOPERATIVE_VERSION,
     EARLIEST_PROBEABLE_VERSION,
@@ -123,6 +123,7 @@ __all__ = [
     "UNIQUE_FIELD_VERSION",
     "UNKNOWN_VERSION",
     "AssignmentInfo",
+    "AwaitedProcess",
     "ConsumerAssignment",
     "ConsumerSubscription",
     "CopartitionGroup",

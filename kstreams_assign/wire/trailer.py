@@ -38,13 +38,30 @@ SUBTOPOLOGY_DIGITS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedProcess:
+    """A process that restarts, as it was when it announced that: its threads, tags and rack, and its tasks.
+
+    ``left_ms`` is a duration, because clocks of machines differ: how much longer its tasks may wait for it.
+    """
+
+    left_ms: int
+    active: tuple[TaskId, ...] = ()
+    standby: tuple[TaskId, ...] = ()
+    threads: int = 1
+    tags: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemberTrailer:
     """What a Python member supports: its assignors with their versions, and a digest of its settings.
 
     ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first. ``join`` changes with every
     join, where the version has no field for that: the broker ignores a rejoin with the same bytes. ``partitions``: the
     number of partitions of the source topics, if this member knows of more than the leader did (else 0).
-    ``exactly_once``: its commits are transactions.
+    ``exactly_once``: its commits are transactions. ``restarting``: it is about to leave, and will be back soon.
+    ``awaited``: the processes that are awaited by its last assignment; None if it has none, or is of a release that
+    does not know of them.
     """
 
     assignors: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -53,6 +70,8 @@ class MemberTrailer:
     join: int | None = None
     partitions: int = 0
     exactly_once: bool = False
+    restarting: bool = False
+    awaited: Mapping[UUID, AwaitedProcess] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +83,8 @@ class GroupTrailer:
     of the next probing rebalance, ``None`` if there is none. ``followup``: the rebalance that completes this one comes
     next (KIP-429). ``withheld``: active tasks that no member gets before that. ``owners``: the decided process of each
     active task. ``draining``: processes that are about to leave and keep only tasks without a caught-up replica
-    elsewhere. ``partitions``: the number of partitions of all source topics, ``None`` if unknown.
+    elsewhere. ``partitions``: the number of partitions of all source topics, ``None`` if unknown. ``awaited``:
+    processes that restart.
     """
 
     assignor: str
@@ -77,6 +97,7 @@ class GroupTrailer:
     at_once: Mapping[UUID, int] = field(default_factory=dict)
     draining: tuple[UUID, ...] = ()
     partitions: int | None = None
+    awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
 
 
 Trailer = TypeVar("Trailer")
@@ -156,6 +177,10 @@ def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
         content["partitions"] = trailer.partitions
     if trailer.exactly_once:
         content["exactly_once"] = True
+    if trailer.restarting:
+        content["restarting"] = True
+    if trailer.awaited is not None:
+        content["awaited"] = _awaited_map(trailer.awaited)
     return content
 
 
@@ -171,6 +196,8 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
         join=_typed(content["join"], int, "join") if "join" in content else None,
         partitions=_typed(content.get("partitions", 0), int, "partitions"),
         exactly_once=_typed(content.get("exactly_once", False), bool, "exactly_once"),
+        restarting=_typed(content.get("restarting", False), bool, "restarting"),
+        awaited=_awaited(content["awaited"]) if "awaited" in content else None,
     )
 
 
@@ -193,6 +220,8 @@ def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
         content["draining"] = [process.bytes for process in trailer.draining]
     if trailer.partitions is not None:
         content["partitions"] = trailer.partitions
+    if trailer.awaited:
+        content["awaited"] = _awaited_map(trailer.awaited)
     return content
 
 
@@ -212,6 +241,45 @@ def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
         },
         draining=tuple(_process(raw, "draining") for raw in _typed(content.get("draining", ()), tuple, "draining")),
         partitions=_typed(content["partitions"], int, "partitions") if "partitions" in content else None,
+        awaited=_awaited(content.get("awaited", {})),
+    )
+
+
+def _awaited_map(awaited: Mapping[UUID, AwaitedProcess]) -> dict[bytes, dict[str, Any]]:
+    return {
+        process.bytes: {
+            "left": each.left_ms,
+            "active": _runs(each.active),
+            "standby": _runs(each.standby),
+            "threads": each.threads,
+            "tags": dict(each.tags),
+            "rack": each.rack,
+        }
+        for process, each in awaited.items()
+    }
+
+
+def _awaited(content: object) -> dict[UUID, AwaitedProcess]:
+    return {
+        _process(raw, "awaited"): _awaited_process(_typed(each, dict, "awaited"))
+        for raw, each in _typed(content, dict, "awaited").items()
+    }
+
+
+def _awaited_process(content: Mapping[str, Any]) -> AwaitedProcess:
+    threads, rack = _typed(content.get("threads"), int, "threads"), content.get("rack")
+    if threads < 1:
+        raise _InvalidTrailer(f"threads is {threads}")
+    tags = _typed(content.get("tags"), dict, "tags")
+    for text in (*tags, *tags.values(), *(() if rack is None else (rack,))):
+        _typed(text, str, "awaited")
+    return AwaitedProcess(
+        left_ms=_typed(content.get("left"), int, "left"),
+        active=_tasks(content.get("active"), "active"),
+        standby=_tasks(content.get("standby"), "standby"),
+        threads=threads,
+        tags=tags,
+        rack=rack,
     )
 
 

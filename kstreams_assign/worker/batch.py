@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TypeVar, overload
 
+from kstreams_assign.serdes.as_java import BYTES
 from kstreams_assign.serdes.named import serde_of
 from kstreams_assign.serdes.serde import Field, Serde
 from kstreams_assign.tasks.record import Record
@@ -19,6 +20,7 @@ from kstreams_assign.worker.coding import unreadable
 K = TypeVar("K")
 V = TypeVar("V")
 _key_of: Callable[[Record], bytes | None] = itemgetter(Record._fields.index("key"))
+_timestamp_of: Callable[[Record], int] = itemgetter(Record._fields.index("timestamp_ms"))
 _value_of: Callable[[Record], bytes | None] = itemgetter(Record._fields.index("value"))
 
 
@@ -54,6 +56,10 @@ class Batch(Sequence[Record]):
         """Return the decoded values, None for records without one. Raises ``SerializationError`` as ``pairs`` does."""
         return self._decoded("value", _value_of, serde_of("value", value))
 
+    def timestamps_ms(self) -> list[int]:
+        """Return the records' timestamps, in milliseconds since 1970."""
+        return list(map(_timestamp_of, self._records))
+
     def _in_turn(self, keys: Sequence[K | None], values: Sequence[V | None]) -> Iterator[tuple[K | None, V | None]]:
         at_work = self._at_work
         for record, key, value in zip(self._records, keys, values, strict=True):
@@ -62,6 +68,8 @@ class Batch(Sequence[Record]):
 
     def _decoded(self, field: Field, data_of: Callable[[Record], bytes | None], serde: Serde[V]) -> list[V | None]:
         """Decode a field of all records. The record that cannot be decoded stays the current record."""
+        if serde is BYTES:
+            return list(map(data_of, self._records))  # type: ignore[arg-type]  # as V is bytes
         at_work, before = self._at_work, self._at_work.record
         bound = serde.for_topic(before.topic, field)
         deserialize = bound.deserialize

@@ -5,7 +5,7 @@ What must not live here: what happens with the values.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from kstreams_assign.worker.at_work import AtWork
 
 BYTES: frozenset[type] = frozenset({bytes})
 BYTES_OR_NONE: frozenset[type] = frozenset({bytes, type(None)})
+MILLISECONDS = ">= 0, milliseconds since 1970"
 _SHOWN_CHARACTERS = 60
 
 
@@ -54,6 +55,18 @@ class Place:
         if value < 0:
             self.refuse_value(what, value, allowed)
         return value
+
+    def times(self, timestamps_ms: Sequence[int] | None, count: int, current_ms: int) -> Sequence[int]:
+        """Return a time for each of so many; the current record's where none are given.
+
+        Raises ``TypeError``, and ``ConfigError`` for another number of times.
+        """
+        if timestamps_ms is None:
+            return [current_ms] * count
+        times = [self.number("timestamps_ms", each, MILLISECONDS) for each in timestamps_ms]
+        if len(times) != count:
+            self.refuse_value("the number of timestamps_ms", len(times), f"{count}, one for each")
+        return times
 
     def headers(self, headers: object) -> tuple[tuple[str, bytes | None], ...]:
         """Return header names and values. Raises ``TypeError``."""

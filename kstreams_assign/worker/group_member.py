@@ -78,7 +78,10 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The drain is over: this member has no task any more, or no member can take them over warm. Leave now."""
+    """Leave now: a drain is over, or the group knows that this process restarts.
+
+    After a drain this member has no task any more, or no member can take them over warm.
+    """
 
 
 GroupEvent = CommitDue | Assignment | Lost | Drained
@@ -281,6 +284,13 @@ class GroupMember:
     def drain(self) -> None:
         """Ask the group to warm this member's tasks up elsewhere and to move them; ``Drained`` follows."""
         self._membership.drain()
+
+    def announce_restart(self) -> None:
+        """Announce to the group that this process leaves and is back soon; ``Drained`` follows.
+
+        Then leave: tasks without a caught-up replica wait for ``scheduled_rebalance_max_delay_ms`` at most.
+        """
+        self._membership.announce_restart()
 
     def shut_application_down(self) -> None:
         """Ask every member of the group to end (Kafka: ``SHUTDOWN_APPLICATION``).

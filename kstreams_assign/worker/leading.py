@@ -218,6 +218,8 @@ class Leading:
                 adopted=tuple(map(str, decision.adopted)),
                 owner_changes_lower_bound=decision.owner_changes_lower_bound,
                 withheld=tuple(map(str, decision.withheld)),
+                waiting={str(task): str(process) for task, process in decision.waiting.items()},
+                wait_ends_ms=decision.wait_ends_ms,
                 next_probe_ms=decision.next_probe_ms,
                 error=int(decision.error),
                 record_bytes=decision.record_bytes,
@@ -238,6 +240,7 @@ def assign_config(config: Config) -> AssignConfig:
         rack_aware_assignment_strategy=config.rack_aware_assignment_strategy,
         rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
+        scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
     )
 
 

@@ -86,6 +86,9 @@ class LogLines:
                 yield f"This member removed {_count(len(members), 'member')} of a killed predecessor from the group."
             case events.PredecessorStaysEvent(reason=reason):
                 yield f"A killed predecessor stays in the group until its session ends: {reason}."
+            case events.RestartAnnouncedEvent(awaited=awaited):
+                wait = "its tasks without a caught-up replica wait for it" if awaited else "no task waits for it"
+                yield f"This process leaves the group for a restart; {wait}."
             case events.ShutdownRequestedEvent(reason=reason):
                 yield f"The group shuts the application down: {reason}; this worker ends."
             case events.LeaveFailedEvent(reason=reason):
@@ -178,6 +181,12 @@ class LogLines:
             wait, them = ("waits", "it") if len(event.withheld) == 1 else ("wait", "them")
             tasks = _tasks(event.withheld, capital=True)
             yield f"{tasks} {wait} for the current owner to release {them}; a follow-up rebalance comes next."
+        for process in sorted(set(event.waiting.values())):
+            own = [task for task, awaited in event.waiting.items() if awaited == process]
+            wait, them = ("waits", "it") if len(own) == 1 else ("wait", "them")
+            left = "" if event.wait_ends_ms is None else f", {span(max(0, event.wait_ends_ms - event.time_ms))} at most"
+            whose = f"process {_short(process)}, which restarts and has the state of {them}"
+            yield f"{_tasks(own, capital=True)} {wait} for {whose}{left}."
         warming = {process: placed.warmup for process, placed in placements.items() if placed.warmup}
         for process, tasks in _some(sorted(warming.items())):
             warm = "warms" if len(tasks) == 1 else "warm"

@@ -23,6 +23,7 @@ from kstreams_assign.events import (
     BrokerUnavailableEvent,
     DrainRefusedEvent,
     JoiningEvent,
+    RestartAnnouncedEvent,
     ShutdownRequestedEvent,
 )
 from kstreams_assign.group import member as machine
@@ -188,6 +189,9 @@ class Membership:
                 self._log.emit(DrainRefusedEvent(warnings=(warning,)))
             case engine.Drained():
                 self._drained()
+            case engine.RestartAnnounced(awaited):
+                self._log.emit(RestartAnnouncedEvent(awaited=awaited))
+                self._drained()
             case engine.EndMembership(cause):
                 raise cause
             case _:
@@ -247,6 +251,10 @@ class Membership:
         """Ask the group to warm up these tasks elsewhere; call ``drained`` once there are none, or none can move."""
         self.handle(engine.DrainAsked())
 
+    def announce_restart(self) -> None:
+        """Announce to the group that this process leaves and is back soon; call ``drained`` once it may leave."""
+        self.handle(engine.RestartAsked())
+
     def shut_application_down(self) -> None:
         """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``)."""
         self.handle(engine.ShutdownAsked())
@@ -275,7 +283,7 @@ class Membership:
         with self._lock:  # or the member could be closed meanwhile, and never release the mutex
             held = self._engine.may_promise and self._mutex.try_report(self)
             sums, kept = self._sums.report(owned_only=False), self._sums.report_kept(self._engine.assigned)
-            facts = engine.ReportFacts(held, sums, kept, self._ends or {}, self._watch.seen)
+            facts = engine.ReportFacts(held, sums, kept, wall_ms(), self._ends or {}, self._watch.seen)
             owned, report = self._engine.join(facts)
         return owned, self._dialect.write_report(report)
 
@@ -351,6 +359,8 @@ class Membership:
             draining=self._engine.draining,
             outage=self._outage,
             lease_left_s=self._client.lease_left_s(),
+            restarting=self._engine.restarting,
+            awaited=self._engine.awaited(wall_ms()) or {},
         )
 
     def roles(self) -> dict[TaskId, str]:

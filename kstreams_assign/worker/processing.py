@@ -39,6 +39,7 @@ from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.record_cache import RecordCache
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime, Position
 from kstreams_assign.topology.flows import Flow
@@ -152,8 +153,9 @@ class Processor:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
+        self._cache = RecordCache(config.memory.statestore_cache_max_bytes)
         self._stores: dict[TaskId, TaskStores] = {}
-        """Those that are in the loop's hands."""
+        """Those that are in the loop's hands, behind the cache."""
         self._arrivals: dict[TaskId, _Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._pauses = Pauses(
@@ -411,7 +413,7 @@ class Processor:
     def _ready(self, task: TaskId, stores: TaskStores | None, arrival: _Arrival) -> None:
         """The restore thread gives an active task's stores back."""
         if stores is not None:
-            self._stores[task] = stores
+            self._stores[task] = self._cache.over(stores, self._flows[task.subtopology].shape.on_disk)
         self._arrivals[task] = arrival
         self._handle(Restored(task, arrival.positions.keys()))
         self._arrivals.pop(task, None)  # something else is wanted of it by now
@@ -491,7 +493,8 @@ class Processor:
         if (ended := self._commits.begin(self._running, self._stores)) is not None:
             self._handle(ended)
 
-    def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
+    def _hand_over(self, effect: do.HandOver, cached: TaskStores | None) -> None:
+        stores = None if cached is None else self._cache.disclose(cached)
         match effect:
             case do.RestoreTask(task, inputs):
                 self.restoring.restore(task, stores, inputs)

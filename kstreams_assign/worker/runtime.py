@@ -29,6 +29,7 @@ from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksMemory, read_offsets
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
+from kstreams_assign.engine.membership import RESTART_ANNOUNCED_WITHIN_MS
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import (
     ClosedEvent,
@@ -230,15 +231,21 @@ class Runtime(KeyReads):
         if self._wiped:
             self.log.emit(StateWipedEvent(tasks=tuple(map(str, self._wiped))))
 
-    def close(self, group_membership_operation: str | None = None) -> None:
+    def close(self, group_membership_operation: str | None = None, *, restart: bool = False) -> None:
         """Make ``run`` commit, close the tasks, leave the group and return.
 
         Call it from any thread or a signal handler; it does not wait. ``group_membership_operation`` (``leave_group``
-        or ``remain_in_group``) replaces the setting. Raises ``ConfigError`` for another value.
+        or ``remain_in_group``) replaces the setting. ``restart``: this process will be back soon. It announces that to
+        the group first, which takes at most 10 seconds: tasks with a caught-up replica elsewhere move there, and the
+        others wait for it, at most ``scheduled_rebalance_max_delay_ms``. A member that stays in the group at close
+        announces nothing: the brokers wait for it until its session ends. Raises ``ConfigError`` for another value.
         """
-        self._config.leaves(group_membership_operation)
+        leaves = self._config.leaves(group_membership_operation)
         self._operation = group_membership_operation
-        self._ending.set()
+        if restart and leaves and self._processor is not None:
+            self._requests.put(Membership.announce_restart)
+        else:
+            self._ending.set()
 
     def rejoin(self, reason: str) -> None:
         """Ask the group for a rebalance; during another one, as soon as that is over. Call it from any thread."""
@@ -332,6 +339,7 @@ class _Running:
         self._stopped = threading.Event()
         self._failures: list[BaseException] = []
         self._requested: list[Request] = []
+        self._leaves_at_ms: int | None = None
         self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         fetching = config.consumer
@@ -602,8 +610,12 @@ class _Running:
             asked, self._requested = self._requested, []
             for request in asked:
                 request(self._membership)
-        elif Membership.drain in self._requested:
+            if Membership.announce_restart in asked and self._leaves_at_ms is None:
+                self._leaves_at_ms = monotonic_ms() + RESTART_ANNOUNCED_WITHIN_MS
+        elif Membership.drain in self._requested or Membership.announce_restart in self._requested:
             self._ending.set()  # it waits for global tables and has no tasks to move
+        if self._leaves_at_ms is not None and monotonic_ms() >= self._leaves_at_ms:
+            self._ending.set()  # the group has not answered
 
     def _report_status(self) -> None:
         facts = self._facts()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import repeat
 from typing import Any, Protocol, TypeVar, overload
 
 from kstreams_assign.client_settings import check_arguments, unknown_key
@@ -26,7 +27,7 @@ from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
-from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.given import BYTES_OR_NONE, MILLISECONDS, Place
 from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
@@ -124,7 +125,7 @@ class Task:
         if sink is None:
             key_serde, value_serde = serde_of("key", key), serde_of("value", value)
             where = f"task {self.id}, output {topic!r}"
-            sink = Sink(self.emit, topic, key_serde, value_serde, self._sink(topic), where, self._at_work)
+            sink = Sink(self, topic, key_serde, value_serde, self._sink(topic), where, self._at_work)
             self._typed[slot] = sink
         return sink
 
@@ -247,10 +248,31 @@ class Task:
         if timestamp_ms is None:
             timestamp_ms = record.timestamp_ms
         else:
-            timestamp_ms = self._place(topic).number("timestamp_ms", timestamp_ms, ">= 0, milliseconds since 1970")
+            timestamp_ms = self._place(topic).number("timestamp_ms", timestamp_ms, MILLISECONDS)
         buffer = self._buffer
         buffer.emitted.append((to, key, value, headers, partition, timestamp_ms))
         buffer.emitted_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
+
+    def emit_many(
+        self,
+        topic: str,
+        entries: Iterable[tuple[bytes | None, bytes | None]],
+        timestamps_ms: Sequence[int] | None = None,
+    ) -> None:
+        """Send many records, keys and values, to one of the subtopology's sinks, in their order and without headers.
+
+        ``timestamps_ms`` has one time for each (since 1970); without it they have that of the current input record.
+        Raises what ``emit`` raises; then none of them is sent.
+        """
+        to = self._sink(topic)
+        pairs = list(entries)
+        keys, values = [key for key, _ in pairs], [value for _, value in pairs]
+        if not BYTES_OR_NONE.issuperset(map(type, keys)):
+            self._place(topic).check("key", keys, BYTES_OR_NONE)
+        if not BYTES_OR_NONE.issuperset(map(type, values)):
+            self._place(topic).check("value", values, BYTES_OR_NONE)
+        times = self._place(topic).times(timestamps_ms, len(pairs), self._at_work.record.timestamp_ms)
+        self._buffer.emit_many([*zip(repeat(to), keys, values, repeat(()), repeat(None), times, strict=False)])
 
     def _sink(self, topic: str) -> str:
         """Return the full name of a sink. Raises ``ConfigError`` for another topic."""

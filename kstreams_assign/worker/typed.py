@@ -138,9 +138,9 @@ def typed_view(
 
 
 class Emits(Protocol):
-    """``Task.emit``."""
+    """What sends records: ``Task``."""
 
-    def __call__(
+    def emit(
         self,
         topic: str,
         key: bytes | None,
@@ -153,17 +153,26 @@ class Emits(Protocol):
         """Send a record."""
         ...
 
+    def emit_many(
+        self,
+        topic: str,
+        entries: Iterable[tuple[bytes | None, bytes | None]],
+        timestamps_ms: Sequence[int] | None = None,
+    ) -> None:
+        """Send many records."""
+        ...
+
 
 class Sink(Generic[K, V]):
     """Send records with Python values to one of the subtopology's sinks (``Task.sink``)."""
 
-    __slots__ = ("_emit", "_keys", "_name", "_values")
+    __slots__ = ("_keys", "_name", "_task", "_values")
 
     def __init__(
-        self, emit: Emits, name: str, key: Serde[K], value: Serde[V], topic: str, where: str, at_work: AtWork
+        self, task: Emits, name: str, key: Serde[K], value: Serde[V], topic: str, where: str, at_work: AtWork
     ) -> None:
-        """``name`` is what ``emit`` takes, ``topic`` its full name."""
-        self._emit = emit
+        """``name`` is what the task takes, ``topic`` its full name."""
+        self._task = task
         self._name = name
         self._keys = Coder(key, topic, "key", where, at_work)
         self._values = Coder(value, topic, "value", where, at_work)
@@ -181,7 +190,7 @@ class Sink(Generic[K, V]):
 
         Raises ``SerializationError`` for a key or value that the serde cannot write.
         """
-        self._emit(
+        self._task.emit(
             self._name,
             None if key is None else self._keys.write(key),
             None if value is None else self._values.write(value),
@@ -189,3 +198,11 @@ class Sink(Generic[K, V]):
             partition=partition,
             timestamp_ms=timestamp_ms,
         )
+
+    def emit_many(
+        self, entries: Iterable[tuple[K | None, V | None]], timestamps_ms: Sequence[int] | None = None
+    ) -> None:
+        """Send many records, as ``Task.emit_many`` does. Raises ``SerializationError``; then none of them is sent."""
+        write_key, write_value = self._keys.write_or_none, self._values.write_or_none
+        coded = [(write_key(key), write_value(value)) for key, value in entries]
+        self._task.emit_many(self._name, coded, timestamps_ms)

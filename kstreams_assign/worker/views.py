@@ -13,7 +13,7 @@ from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE, Place
+from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE, MILLISECONDS, Place
 
 Pair = tuple[bytes, bytes | None]
 
@@ -68,7 +68,7 @@ class KeyValueStore:
         pairs = list(entries)
         keys = [key for key, _ in pairs]
         self._check(keys, [value for _, value in pairs])
-        times = [self._time(None)] * len(pairs) if timestamps_ms is None else list(map(self._time, timestamps_ms))
+        times = self._place.times(timestamps_ms, len(pairs), self._at_work.record.timestamp_ms)
         self._writes.put_many(dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
 
     def delete(self, key: bytes, timestamp_ms: int | None = None) -> None:
@@ -106,7 +106,7 @@ class KeyValueStore:
     def _time(self, timestamp_ms: int | None) -> int:
         if timestamp_ms is None:
             return self._at_work.record.timestamp_ms
-        return self._place.number("timestamp_ms", timestamp_ms, ">= 0, milliseconds since 1970")
+        return self._place.number("timestamp_ms", timestamp_ms, MILLISECONDS)
 
     def _check(self, keys: Collection[bytes], values: Collection[bytes | None]) -> None:
         if not BYTES.issuperset(map(type, keys)):

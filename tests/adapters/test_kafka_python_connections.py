@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from kafka import KafkaConsumer
+from kafka.errors import KafkaConnectionError
 from kafka.net import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
 
-from kstreams_assign.adapters.kafka_python import CommittedMetadata, connections, describes_groups
+from kstreams_assign.adapters.kafka_python import CommittedMetadata, GroupClient, connections, describes_groups
 from kstreams_assign.adapters.kafka_python.connections import PunctualTransport
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
@@ -91,23 +96,64 @@ def test_a_connection_that_is_refused_leaves_no_socket_open(
 
 def test_a_handshake_that_fails_leaves_no_socket_open(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other side hangs up, as a load balancer does for a broker that is away."""
-    begun: list[PunctualTransport] = []
+    left: list[int] = []
     shake_hands = PunctualTransport.handshake
 
-    def begun_known(self: PunctualTransport) -> Any:
-        begun.append(self)
-        return shake_hands(self)
+    async def left_known(self: PunctualTransport) -> None:
+        try:
+            await shake_hands(self)
+        finally:
+            left.append(self._sock.fileno())
 
     def hang_up() -> None:
         with suppress(OSError):  # until it is closed
             while True:
                 listener.accept()[0].close()
 
-    monkeypatch.setattr(PunctualTransport, "handshake", begun_known)
+    monkeypatch.setattr(PunctualTransport, "handshake", left_known)
     server = threading.Thread(target=hang_up)
     server.start()
     with pytest.raises(BrokerUnavailable), describes_groups(address(listener), CLIENT, timeout_s=1):
         pass
     listener.shutdown(socket.SHUT_RDWR)  # which wakes who accepts
     server.join(PATIENCE_S)
-    assert {connection._sock.fileno() for connection in begun} == {-1}
+    assert set(left) == {-1}
+
+
+@pytest.mark.parametrize("closed_first", ["connection", "loop"])
+def test_a_connection_with_something_to_send_is_closed_with_its_loop(closed_first: str) -> None:
+    """A heartbeat may be on its way when a member closes its client."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    loop = NetworkSelector()
+    with theirs:
+        transport = KafkaTCPTransport(loop, ours)
+        transport.write(b"heartbeat")
+        if closed_first == "connection":
+            transport.close()
+        loop.close()
+        assert ours.fileno() == -1
+
+
+@pytest.mark.parametrize("fails", ["connect", "subscribe"])
+def test_a_member_that_cannot_be_made_leaves_no_thread(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    settings = {"client_id": f"member-{fails}", "session_timeout_ms": 30_000, "bootstrap_timeout_ms": 100}
+    if fails == "subscribe":  # no broker is asked about before
+
+        def ask(*_arguments: object) -> None:
+            raise KafkaConnectionError
+
+        monkeypatch.setattr(KafkaConsumer, "partitions_for_topic", ask)
+        settings["api_version"] = (3, 9)
+    with pytest.raises(BrokerUnavailable):
+        GroupClient(
+            group_id="g",
+            bootstrap_servers=address(listener),
+            topics=["t"],
+            protocol_name="stream",
+            protocolist=Mock(),
+            settings=settings,
+        )
+    assert [thread.name for thread in threading.enumerate() if f"member-{fails}" in thread.name] == []

@@ -21,6 +21,8 @@ from kstreams_assign.engine.membership import (
     Profile,
     Received,
     ReportFacts,
+    RestartAnnounced,
+    RestartAsked,
     Turned,
 )
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, ShutdownRequested
@@ -38,14 +40,15 @@ from kstreams_assign.model import (
     TopicPartition,
     TopologyShape,
 )
-from kstreams_assign.wire import AssignmentInfo, GroupTrailer, MemberTrailer, encode_assignment
+from kstreams_assign.wire import AssignmentInfo, AwaitedProcess, GroupTrailer, MemberTrailer, encode_assignment
 
-PROCESS = UUID(int=7)
+PROCESS, OTHER = UUID(int=7), UUID(int=8)
+NOW_MS = 10_000
 SHAPE = TopologyShape((SubtopologyShape(("words",), (Store("totals"),)),))
 T = [TaskId(0, partition) for partition in range(4)]
 RUNS, DORMANT = T[0], T[1]
 SUMS, KEPT = {RUNS: RUNNING_OFFSET_SUM, DORMANT: 5}, {RUNS: RUNNING_OFFSET_SUM}
-PROMISED, UNPROMISED = ReportFacts(True, SUMS, KEPT), ReportFacts(False, SUMS, KEPT)
+PROMISED, UNPROMISED = ReportFacts(True, SUMS, KEPT, NOW_MS), ReportFacts(False, SUMS, KEPT, NOW_MS)
 TRAILER = MemberTrailer(assignors={"least_movement": 2}, settings_digest="digest", exactly_once=True)
 NOTHING = Adopted({}, frozenset(), frozenset())
 SHUT_DOWN = ShutdownRequested("a member asked for it")
@@ -65,7 +68,7 @@ class Machine:
 
     def __init__(self, **facts: Any) -> None:
         self.engine = Membership(Profile(PROCESS, SHAPE, "least_movement", TRAILER, **facts))
-        self.now_ms = 10_000
+        self.now_ms = NOW_MS
 
     def handle(self, *events: Event) -> list[Effect]:
         """Return the effects of all events."""
@@ -184,7 +187,7 @@ def test_a_closed_member_promises_nothing(machine: Machine) -> None:
 
 def test_a_report_says_what_the_profile_says() -> None:
     machine = Machine(application_server="here:80", endpoint=HostInfo("here", 80), client_tags={"rack": "a"})
-    report = machine.report(ReportFacts(True, SUMS, KEPT, partitions=9))
+    report = machine.report(ReportFacts(True, SUMS, KEPT, NOW_MS, partitions=9))
     assert report == MemberReport(
         version=11,
         latest_supported_version=11,
@@ -221,7 +224,7 @@ def test_a_version_without_a_unique_field_carries_it_in_the_trailer() -> None:
 def test_the_kips_dialect_reports_lags_where_the_end_is_known() -> None:
     machine = Machine(dialect=KIP441)
     sums = {T[3]: 7, T[0]: RUNNING_OFFSET_SUM, T[1]: 5, T[2]: 6}
-    lags = machine.report(ReportFacts(True, sums, {}, ends={T[1]: 12, T[3]: 7})).task_lags
+    lags = machine.report(ReportFacts(True, sums, {}, NOW_MS, ends={T[1]: 12, T[3]: 7})).task_lags
     assert lags == {T[0]: 0, T[1]: 7, T[3]: 0}
     assert [*lags] == sorted(lags)
     assert machine.report(UNPROMISED).task_lags == {T[0]: 0}
@@ -531,3 +534,65 @@ def test_whatever_happens_only_released_assignments_are_claimed(seed: int) -> No
         machine.handle(history[-1])
         assert machine.claimed == claimed_by_history(history)
     assert sum(isinstance(event, Received) for event in history) > 5
+
+
+# --- restarts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(machine: Machine, awaited: bool) -> None:
+    (commit,) = machine.handle(RestartAsked())
+    assert commit == member.Commit()
+    assert machine.reason() == engine.RESTARTING
+    assert machine.report().trailer.restarting
+    by_the_leader = {PROCESS: AwaitedProcess(60_000, (RUNS,))} if awaited else {}
+    effects = machine.receive(active(RUNS, awaited=by_the_leader), generation=2)
+    assert effects[-1] == RestartAnnounced(awaited)
+
+
+def test_an_assignment_of_a_join_before_the_announcement_does_not_answer_it(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    assert not machine.report().trailer.restarting
+    machine.handle(RestartAsked())
+    effects = machine.receive(active(RUNS), generation=2)
+    assert not any(isinstance(effect, RestartAnnounced) for effect in effects)
+    machine.handle(member.TasksReleased(2))
+    assert machine.reason() == engine.RESTARTING
+
+
+def test_a_member_without_tasks_announces_nothing() -> None:
+    assert Machine().handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
+    machine = Machine()
+    machine.join(NOTHING)
+    assert machine.handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
+
+
+def test_a_member_that_drains_does_not_restart(machine: Machine) -> None:
+    machine.handle(DrainAsked())
+    assert machine.handle(RestartAsked()) == []
+    machine.handle(member.WorkCommitted())
+    assert not machine.report().trailer.restarting
+
+
+def test_a_report_says_who_is_awaited_and_how_long_still(machine: Machine) -> None:
+    assert machine.report().trailer.awaited == {}
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(60_000, (T[1],))}), generation=2)
+    for later_ms, left_ms in ((0, 60_000), (59_999, 1), (-5_000, 60_000)):
+        facts = ReportFacts(True, SUMS, KEPT, machine.now_ms + later_ms)
+        assert machine.report(facts).trailer.awaited == {OTHER: AwaitedProcess(left_ms, (T[1],))}
+    assert machine.report(ReportFacts(True, SUMS, KEPT, machine.now_ms + 60_000)).trailer.awaited == {}
+
+
+def test_a_member_out_of_the_group_does_not_know_who_is_awaited(machine: Machine) -> None:
+    machine.handle(MembershipLost(engine.LOST))
+    assert machine.report().trailer.awaited is None
+
+
+@pytest.mark.parametrize(("next_probe_ms", "due_ms"), [(None, NOW_MS + 7_000), (NOW_MS + 5_000, NOW_MS + 5_000)])
+def test_in_the_kips_layout_the_leader_asks_when_the_wait_ends(next_probe_ms: int | None, due_ms: int) -> None:
+    machine = Machine(dialect=KIP441)
+    machine.handle(Started(), engine.Elected())
+    facts = {} if next_probe_ms is None else {"next_rebalance_ms": next_probe_ms}
+    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(7_000, (T[1],))}, **facts))
+    assert machine.engine.rejoin_at_ms == due_ms

@@ -13,6 +13,7 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import known_assignors
+from kstreams_assign.group.awaiting import count_down
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import DecisionInput, decide, lookups
 from kstreams_assign.group.size import RECORD_BYTES_MAX, assigned_bytes, joined_bytes
@@ -39,6 +40,11 @@ class LittleMember:
     ours: bool = True
     assignors: dict[str, int] = field(default_factory=known_assignors)
     draining: bool = False
+    restarting: bool = False
+    passed_ms: int = 0
+    """Since its last assignment, by its clock."""
+    knows_restarts: bool = True
+    """Its release knows of them."""
     exactly_once: bool = False
     settings_digest: str = "usual"
     topics: tuple[str, ...] = ("orders",)
@@ -75,7 +81,14 @@ class LittleMember:
             sums,
             lags if dialect.tells_lags else None,
             trailer=MemberTrailer(
-                self.assignors, self.settings_digest, draining=self.draining, exactly_once=self.exactly_once
+                self.assignors,
+                self.settings_digest,
+                draining=self.draining,
+                exactly_once=self.exactly_once,
+                restarting=self.restarting,
+                awaited=count_down(self.adopted.awaited, self.passed_ms)
+                if self.adopted and self.knows_restarts
+                else None,
             )
             if self.ours
             else None,

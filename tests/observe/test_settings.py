@@ -51,6 +51,7 @@ def test_a_setting_is_assumed_unless_it_is_given():
         "probing_rebalance_interval_ms",
         "rack_aware_assignment_strategy",
         "rack_aware_assignment_tags",
+        "scheduled_rebalance_max_delay_ms",
     }
 
 

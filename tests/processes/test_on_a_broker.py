@@ -128,3 +128,16 @@ def test_a_shutdown_of_the_whole_application_ends_all_with_exit_status_1_and_no_
     events = [json.loads(line) for line in supervised.lines if line.startswith("{")]
     assert [event["event"] for event in events].count("process_started") == 2
     assert {event["process"] for event in events if event["event"] == "closed"} == {0, 1}
+
+
+def test_processes_that_end_for_a_restart_are_back_with_all_they_had(app, track):
+    app.send(WORDS)
+    first = track(Supervised.counting(app, "--processes", "2", "--restart"))
+    first.until_spread(PARTITIONS)
+    app.until_counted()
+    assert first.end() == 0, first.lines
+    assert sum("This process leaves the group for a restart" in line for line in first.lines) == 2
+    again = track(Supervised.counting(app, "--processes", "2", "--restart"))
+    again.until_spread(PARTITIONS)
+    app.send(WORDS)
+    app.until_counted()

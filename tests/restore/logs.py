@@ -54,6 +54,8 @@ class LogReader:
         self.away = False
         self.bounds_asked: list = []
         self.leaderless: set = set()
+        self.late: dict = {}
+        """Partition -> an offset asked for before it was added again; the next poll brings the answer: out of range."""
         self.now_ms = 0
 
     def add(self, positions) -> None:
@@ -62,11 +64,13 @@ class LogReader:
 
     def remove(self, partitions) -> None:
         for partition in partitions:
-            del self.positions[partition]
+            self.positions.pop(partition, None)  # the reader may have stopped it, which the same poll reports
 
     def poll(self, timeout_s):
         self._answer()
-        batches = [self._batch(partition, at) for partition, at in list(self.positions.items())]
+        late = [self._stopped(partition, at) for partition, at in self.late.items() if partition in self.positions]
+        self.late.clear()
+        batches = [*late, *(self._batch(partition, at) for partition, at in list(self.positions.items()))]
         ready = [batch for batch in batches if batch is not None]
         if not ready:
             self.now_ms += int(timeout_s * 1_000)
@@ -87,13 +91,16 @@ class LogReader:
         if self.away:
             raise BrokerUnavailable("no broker answers")
 
+    def _stopped(self, partition, asked):
+        del self.positions[partition]
+        return ChangelogBatch(partition, [], asked, in_range=False)
+
     def _batch(self, partition, at):
         log = self.logs.get(partition)
         if log is None:
             return None
         if not log.first <= at <= log.end:
-            del self.positions[partition]
-            return ChangelogBatch(partition, [], at, in_range=False)
+            return self._stopped(partition, at)
         readable = log.entries[: len(log.entries) - log.held_back]
         entries = readable[at - log.first :][: self.batch_records]
         if not entries:

@@ -3,6 +3,9 @@
     group standbys=1 acceptable_lag=100 end=1000     instances and their tasks: "I1: active T1 T3, standby T2@500"
     join I3 threads=2                                a new instance without any state
     leave I1                                         it leaves, with all its tasks
+    restart I1                                       it leaves and is awaited
+    return I1 500                                    it is back; its state lacks so many offsets, if any
+    give up I1                                       it is awaited no longer
     caught up [I3 [T4 ..]]                           these standbys and warm-ups are at the end; without names, all
     assign high_availability                         decide and adopt; answers the new table
     propose least_movement                           decide and answer, but leave the group as it is
@@ -27,7 +30,9 @@ from kstreams_assign.assign import (
     Placement,
     Plan,
     TaskLags,
+    await_assignor,
     check,
+    give_back,
     owner_changes,
     previous_owners,
 )
@@ -58,12 +63,17 @@ class Group:
         self.stateless: frozenset[TaskId] = frozenset()
         self.end: dict[TaskId, int] = {}
         self.last: dict[str, Placement] = {}
+        self.awaited: dict[str, Instance] = {}
+        self.returned: dict[str, Instance] = {}
 
     def commands(self) -> dict[str, Callable[[list[str], list[str]], list[str]]]:
         return {
             "group": self.group,
             "join": self.join,
             "leave": self.leave,
+            "restart": self.restart,
+            "return": self.return_,
+            "give up": self.give_up,
             "caught up": self.caught_up,
             "assign": self.assign,
             "propose": self.propose,
@@ -92,6 +102,22 @@ class Group:
         del self.instances[words[0]]
         return []
 
+    def restart(self, words: list[str], _: list[str]) -> list[str]:
+        self.awaited[words[0]] = self.instances.pop(words[0])
+        return []
+
+    def return_(self, words: list[str], _: list[str]) -> list[str]:
+        was = self.returned[words[0]] = self.awaited.pop(words[0])
+        behind = int(words[1]) if len(words) > 1 else 0
+        held = {task: lag + behind for task, lag in {**was.lags, **dict.fromkeys(was.active, 0)}.items()}
+        lags = {task: lag for task, lag in held.items() if task not in self.stateless}
+        self.instances[words[0]] = Instance(was.threads, lags=lags)
+        return []
+
+    def give_up(self, words: list[str], _: list[str]) -> list[str]:
+        del self.awaited[words[0]]
+        return []
+
     def caught_up(self, words: list[str], _: list[str]) -> list[str]:
         for name in words[:1] or list(self.instances):
             lags = self.instances[name].lags
@@ -105,12 +131,14 @@ class Group:
             had = instance.lags | dict.fromkeys(instance.active, 0)
             instance.active = set(placed.active)
             instance.lags = {task: had.get(task, self.end[task]) for task in placed.standby | placed.warmup}
+        self.returned.clear()
         return answer
 
     def propose(self, words: list[str], _: list[str]) -> list[str]:
         cluster = self.cluster()
         versions = VERSIONS[words[0]]
-        plan = versions[int(words[1]) if len(words) > 1 else max(versions)](cluster, self.config)
+        assign = versions[int(words[1]) if len(words) > 1 else max(versions)]
+        plan = await_assignor(assign, list(map(self.client, self.awaited)))(cluster, self.config)
         self.last = {name: plan.placements[number(name)] for name in sorted(self.instances, key=number)}
         return [*table(self.last), *self.notes(cluster, plan), *check(cluster, self.config, plan)]
 
@@ -119,13 +147,16 @@ class Group:
         changed, adopted = owner_changes(previous_owners(cluster), plan.owners, cluster.capacities)
         notes = [f"{write_task(task)} moves to {name_of[plan.owners[task]]}" for task in changed]
         notes += [f"{write_task(task)} is adopted by {name_of[plan.owners[task]]}" for task in adopted]
+        notes += [f"{write_task(task)} waits for I{process.int}" for task, process in sorted(plan.waiting.items())]
         return [*notes, "a probing rebalance follows" if plan.probing else "at rest"]
 
     def cluster(self) -> Cluster:
-        return Cluster(tuple(map(self.client, self.instances)), frozenset(self.end), self.stateless)
+        cluster = Cluster(tuple(map(self.client, self.instances)), frozenset(self.end), self.stateless)
+        ran = {number(name): frozenset(instance.active) for name, instance in self.returned.items()}
+        return give_back(cluster, ran, self.config.acceptable_recovery_lag)
 
     def client(self, name: str) -> Client:
-        instance = self.instances[name]
+        instance = self.instances.get(name) or self.awaited[name]
         sums = {task: self.end[task] - lag for task, lag in instance.lags.items()}
         sums |= dict.fromkeys(instance.active - self.stateless, RUNNING_OFFSET_SUM)
         lags = TaskLags(self.end, sums)

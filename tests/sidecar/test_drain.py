@@ -85,3 +85,36 @@ def test_a_drain_without_a_state_directory_is_refused(tmp_path: Path) -> None:
     done = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 2
     assert "no process of 'app' has used it" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["drain --restart", "sigterm"])
+def test_a_worker_that_ends_for_a_restart_is_awaited(shop: Shop, how: str) -> None:
+    shop.send(ORDERS)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    config = write_config(shop)
+    command = [*COMMAND, config, "--set", "sigterm=restart"]
+    with subprocess.Popen(command, text=True, **pipes) as process, ended(process):
+        log = map(json.loads, process.stdout)
+        next(event for event in log if event["event"] == "listening")
+        with shop.connect() as session:
+            add_up_until(session, shop)
+        if how == "sigterm":
+            process.terminate()
+        else:
+            asked = subprocess.run(
+                [*DRAIN, config, "--restart"], capture_output=True, text=True, timeout=WITHIN_S, check=False
+            )
+            assert asked.returncode == 0, asked.stderr
+            assert f"process {process.pid} ends for a restart" in asked.stderr
+        assert process.wait(WITHIN_S) == 0
+        assert [event["awaited"] for event in log if event["event"] == "restart_announced"] == [True]
+
+
+def test_an_application_can_ask_for_a_restart(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start(1)
+    with shop.connect(1) as session:
+        add_up_until(session, shop)
+        session.restart()
+        with pytest.raises(SidecarDisconnected):
+            work_on(session)

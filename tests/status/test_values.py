@@ -10,6 +10,7 @@ import pytest
 from kstreams_assign.group.member import State
 from kstreams_assign.status.values import ReplicaProgress, Status, TaskStatus, live, ready, scalable
 from kstreams_assign.status.views import GlobalTableView
+from kstreams_assign.wire import AwaitedProcess
 from tests.status.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
 RESTORING = (TaskStatus(task(0), "active", "restoring", ReplicaProgress(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
@@ -40,6 +41,15 @@ TABLE = [
         "has not run for 5 min, longer than",
     ),
     ("the loop works", settled(since_turn_ms=300_000), True, True, True, ""),
+    (
+        "another restarts",
+        settled(awaited={UUID(int=77): AwaitedProcess(42_000, (task(0), task(1)))}),
+        True,
+        True,
+        False,
+        "restarts: those of its 2 tasks without a caught-up replica wait, 42 s at most",
+    ),
+    ("about to restart", settled(restarting=True), True, True, False, "this member is about to restart"),
     ("not joined", settled(state=State.UNJOINED), True, False, False, "has not joined the group yet"),
     ("about to join", settled(state=State.PREPARING), True, False, False, "a rebalance begins"),
     ("joins", settled(state=State.JOINING), True, False, False, "the assignment has not arrived yet"),

@@ -16,6 +16,7 @@ from kstreams_assign.model import (
 from kstreams_assign.wire import (
     UNKNOWN_VERSION,
     AssignmentInfo,
+    AwaitedProcess,
     ConsumerAssignment,
     ConsumerSubscription,
     GroupMetadata,
@@ -55,6 +56,19 @@ sets_of_tasks = st.frozensets(task_ids(1), max_size=8)
 
 # Only Python members build trailers, so their task ids are valid.
 trailer_tasks = st.lists(st.builds(TaskId, small, small, st.none() | texts), max_size=8, unique=True).map(tuple)
+awaited = st.dictionaries(
+    st.uuids(),
+    st.builds(
+        AwaitedProcess,
+        st.integers(0, 2**31 - 1),
+        trailer_tasks,
+        trailer_tasks,
+        st.integers(1, 9),
+        st.dictionaries(texts, texts, max_size=2),
+        st.none() | texts,
+    ),
+    max_size=2,
+)
 member_trailers = st.builds(
     MemberTrailer,
     st.dictionaries(texts, small, max_size=3),
@@ -63,6 +77,8 @@ member_trailers = st.builds(
     st.none() | small,
     small,
     st.booleans(),
+    st.booleans(),
+    st.none() | awaited,
 )
 group_trailers = st.builds(
     GroupTrailer,
@@ -75,6 +91,8 @@ group_trailers = st.builds(
     st.dictionaries(st.builds(TaskId, small, small, st.none() | texts), st.uuids(), max_size=5),
     st.dictionaries(st.uuids(), st.integers(1, 100), max_size=3),
     st.lists(st.uuids(), max_size=2).map(tuple),
+    st.none() | small,
+    awaited,
 )
 
 

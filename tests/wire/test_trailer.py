@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire import (
     AssignmentInfo,
+    AwaitedProcess,
     GroupTrailer,
     MemberTrailer,
     SubscriptionInfo,
@@ -193,3 +194,41 @@ def test_every_version_carries_a_trailer(version):
         == MEMBER
     )
     assert decode_assignment(encode_assignment(AssignmentInfo(version, latest, trailer=GROUP))).trailer == GROUP
+
+
+AWAITED = {PROCESS: AwaitedProcess(60_000, (TaskId(0, 1),), (TaskId(1, 0),), 2, {"zone": "a"}, "r1")}
+OLDER_KEYS = {
+    MemberTrailer: {"assignors", "settings", "draining", "join", "partitions", "exactly_once"},
+    GroupTrailer: {
+        *("assignor", "version", "warmups", "probe", "followup", "withheld", "owners"),
+        *("at_once", "draining", "partitions"),
+    },
+}
+"""What a release that does not know of restarts reads."""
+
+
+@pytest.mark.parametrize("plain", [MEMBER, GROUP])
+def test_an_older_release_reads_all_that_it_knows_beside_what_it_does_not(plain):
+    restarting = {"restarting": True} if isinstance(plain, MemberTrailer) else {}
+    newer = content_of(replace(plain, awaited=AWAITED, **restarting))
+    assert {key: value for key, value in newer.items() if key in OLDER_KEYS[type(plain)]} == content_of(plain)
+
+
+def test_nothing_awaited_differs_from_nothing_known_only_in_a_member():
+    assert content_of(replace(MEMBER, awaited={})) == {**content_of(MEMBER), "awaited": {}}
+    assert trailer_bytes(replace(GROUP, awaited={})) == trailer_bytes(GROUP)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *({"left": 1.5}, {"threads": 0}, {"threads": True}, {"tags": {1: "a"}}, {"tags": {"a": b"b"}}, {"rack": 7}),
+        *({"active": [0]}, {"standby": "0_1"}),
+    ],
+)
+def test_an_awaited_process_that_cannot_be_is_damage(broken):
+    content = content_of(replace(GROUP, awaited=AWAITED))
+    content["awaited"] = {PROCESS.bytes: {**content["awaited"][PROCESS.bytes], **broken}}
+    trailer, warning = read_group_trailer(sealed(content))
+    assert trailer is None
+    assert "not a valid trailer" in warning

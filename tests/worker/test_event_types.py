@@ -40,7 +40,7 @@ JSON_FIELDS = {
     "lost": "reason",
     "decision": (
         "kind assignor assignor_version members placements changed adopted owner_changes_lower_bound withheld "
-        "next_probe_ms error record_bytes warnings seconds"
+        "waiting wait_ends_ms next_probe_ms error record_bytes warnings seconds"
     ),
     "early_probe": "reason moves standbys",
     "early_probing_off": "warnings",
@@ -50,6 +50,7 @@ JSON_FIELDS = {
     "predecessor_stays": "reason",
     "member_not_kept": "warnings",
     "drain_refused": "warnings",
+    "restart_announced": "awaited",
     "shutdown_requested": "reason",
     "leave_failed": "reason",
     "status": "generation next_probe_ms records_total tasks restoring",

@@ -173,6 +173,33 @@ def test_many_outputs_are_refused_together_or_sent_together(workspace: TaskWorks
     ]
 
 
+def test_many_outputs_of_a_function_are_refused_together_or_sent_together(workspace: TaskWorkspace, task: Task) -> None:
+    at_work(workspace)
+    wrong: Any = "text"
+    for what, entry in (("key", (wrong, b"v")), ("value", (b"k", wrong))):
+        with pytest.raises(TypeError, match=f"output 'out', in-3 at offset 41: {what} is str 'text': must be None or"):
+            task.emit_many("out", [(b"k", b"v"), entry])
+    for times, error, says in (
+        ([1], ConfigError, "the number of timestamps_ms = 1: must be 2, one for each"),
+        ([1, -1], ConfigError, "timestamps_ms = -1: must be >= 0"),
+        ([1, True], TypeError, "timestamps_ms is bool True: must be int"),
+    ):
+        with pytest.raises(error, match=f"output 'out', in-3 at offset 41: {says}"):
+            task.emit_many("out", [(b"k", b"v"), (None, None)], times)
+        with pytest.raises(error, match=f"store 'plain', in-3 at offset 41: {says}"):
+            task.store("plain").put_many([(b"k", b"v"), (b"l", None)], times)
+    with pytest.raises(ConfigError, match="topic 'elsewhere'"):
+        task.emit_many("elsewhere", [])
+    task.emit_many("out", [(b"k", b"vw"), (None, None)])
+    task.emit_many("out", iter([(b"k", b"")]), [9])
+    assert workspace.waiting_bytes() == 4
+    assert workspace.take().emitted == [
+        Emitted("the-output", b"k", b"vw", (), None, 7),
+        Emitted("the-output", None, None, (), None, 7),
+        Emitted("the-output", b"k", b"", (), None, 9),
+    ]
+
+
 def put_without_key(task: Task, records: Sequence[Record]) -> None:
     for record in records:
         task.store("totals").put(record.key, b"1")  # type: ignore[arg-type]

@@ -222,6 +222,26 @@ def test_a_topic_that_is_deleted_and_created_again_under_a_process_is_read_again
     assert len(rig.reported(GlobalTableReadyEvent)) == 2
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_late_answer_about_the_deleted_topic_neither_empties_the_table_again_nor_shows_to_readers(rig, partitions):
+    """A broker may refuse an offset of the deleted topic after the new topic was noticed by its id."""
+    rig.until_ready()
+    rig.topics.logs = {}
+    rig.turn_until(lambda: bool(rig.reported(GlobalTableStoppedEvent)))
+    again = [Log(entries=records(3, 200), topic_id="b"), Log(entries=records(3, 300), topic_id="b")][:partitions]
+    wanted = {key: value for log in again for key, value in log.entries}
+    rig.topics.logs = dict(zip((P0, P1), again, strict=False))
+    seen = []
+    for late in (None, {P0: 7}, {P0: 7, P1: 5}, {P1: 5}, None):
+        rig.topics.late = late or {}
+        for _ in range(3):
+            rig.thread._turn()
+            seen.append(rig.held())
+    assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
+    changes = [held for before, held in zip([None, *seen], seen, strict=False) if held != before]
+    assert changes[-2:] == [None, wanted] or changes == [wanted], "once new, never refused or old again"
+
+
 def test_a_topic_that_grows_is_read_whole(rig):
     rig.until_ready()
     rig.topics.logs[P2] = Log(entries=records(4, 300), topic_id="a")

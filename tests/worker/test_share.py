@@ -95,11 +95,11 @@ def test_the_processes_share_the_memory_limit_and_keep_what_is_set_for_each():
 
 @pytest.mark.usefixtures("_no_share_afterwards")
 def test_a_container_with_less_memory_than_all_processes_may_take_is_a_warning():
-    assert scarce_memory(CONFIG, None) == scarce_memory(CONFIG, 1100 << 20) == ()
+    assert scarce_memory(CONFIG, None) == scarce_memory(CONFIG, 1113 << 20) == ()
     (warning,) = scarce_memory(CONFIG, 512 << 20)
     assert warning == (
-        "the container has 512 MiB of memory, and stores and buffers may take 1100 MiB: "
+        "the container has 512 MiB of memory, and stores and buffers may take 1112 MiB: "
         "set memory_limit_bytes = 536870912, or less if other programs run beside it"
     )
     set_share(Share(0, None, lambda _event: None, 2))
-    assert "may take 2200 MiB" in scarce_memory(CONFIG, 1100 << 20)[0]
+    assert "may take 2225 MiB" in scarce_memory(CONFIG, 1100 << 20)[0]

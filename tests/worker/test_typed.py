@@ -165,6 +165,17 @@ def test_a_sink_emits_the_bytes_of_its_serdes_as_emit_does(task: Task, workspace
     assert [first, second] == of_bytes
 
 
+def test_a_sink_emits_many_or_none_of_them(task: Task, workspace: TaskWorkspace) -> None:
+    sink = task.sink("out", key=str, value=Payment)
+    with pytest.raises(SerializationError, match="output 'out'"):
+        sink.emit_many([("ann", Payment(5)), ("bob", "seven")])  # type: ignore[list-item]
+    sink.emit_many(iter([("ann", Payment(5)), (None, None)]), [3, 4])
+    task.emit("out", b"ann", b'{"amount":5}', headers=(), timestamp_ms=3)
+    task.emit("out", None, None, headers=(), timestamp_ms=4)
+    first, second, *of_bytes = workspace.unsent()
+    assert [first, second] == of_bytes
+
+
 def test_pairs_make_each_record_the_record_at_work(task: Task, workspace: TaskWorkspace) -> None:
     sink = task.sink("out", key=str, value=Payment)
     pairs = []
@@ -184,6 +195,9 @@ def test_columns_are_lists_and_leave_the_record_at_work_as_it_was(workspace: Tas
     before = workspace.at_work.record
     assert batch.keys_as(str) == ["ann", "bob", None]
     assert batch.values_as(Serdes.json) == [{"amount": 5}, {"amount": 7}, None]
+    assert batch.keys_as(bytes) == [b"ann", b"bob", None]
+    assert batch.values_as(bytes) == [record.value for record in RECORDS]
+    assert batch.timestamps_ms() == [70, 71, 72]
     assert workspace.at_work.record is before
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
+from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import fault, translated
 from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
 
@@ -19,15 +20,11 @@ _NOT_THERE = (kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdEr
 
 
 class Admin(KafkaAdminClient):  # type: ignore[misc]
-    """kafka-python's admin client, without the threads that it leaves behind when no broker answers."""
+    """kafka-python's admin client, without the thread and the sockets that it leaves behind when it cannot be made."""
 
     def __init__(self, **settings: Any) -> None:
-        try:
+        with closed_unless_made(self):
             super().__init__(**settings)
-        except kafka_errors.KafkaTimeoutError:
-            self._closed = False  # its own constructor leaves thread and sockets behind
-            self.close()
-            raise
 
 
 A = TypeVar("A", bound=Admin)

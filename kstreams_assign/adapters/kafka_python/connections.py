@@ -1,20 +1,27 @@
-"""Corrects kafka-python's connections (3.0.12): a TLS handshake has a deadline, and a failed one leaves no socket.
+"""Corrects kafka-python's connections (3.0.12): a TLS handshake has a deadline, and no socket stays open.
 
 kafka-python waits for ever for a broker that accepts a connection and sends nothing. A broker that froze does so: its
 operating system goes on accepting connections. A member would hang there and never try another broker.
+
+A connection that is closed with a request in its buffer closes its socket once the request is sent. A client that is
+closed at that moment ends its loop before, so the socket stayed open.
 """
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 from kafka.net import KafkaNetSocket, manager
 from kafka.net.manager import KafkaSSLTransport  # from there, as it is replaced there
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
 
 HANDSHAKE_S = 10.0
 """Kafka's own ``socket.connection.setup.timeout.ms``, which kafka-python observes before the handshake and after it."""
@@ -53,7 +60,47 @@ def _tidy(connect: Callable[..., Awaitable[socket.socket]]) -> Callable[..., Awa
     return tidied
 
 
+_SOCKETS = "sockets_carried"
+"""The attribute of a loop that has the sockets of its connections."""
+
+
+def _noted(make: Callable[..., None]) -> Callable[..., None]:
+    """Note each connection's socket at the loop that carries it."""
+
+    @wraps(make)
+    def made(self: KafkaTCPTransport, net: NetworkSelector, sock: socket.socket, **named: Any) -> None:
+        make(self, net, sock, **named)
+        vars(net).setdefault(_SOCKETS, WeakSet()).add(sock)
+
+    return made
+
+
+def _final(close: Callable[[NetworkSelector], None]) -> Callable[[NetworkSelector], None]:
+    """Close the sockets that still have something to send when their loop ends."""
+
+    @wraps(close)
+    def closed(self: NetworkSelector) -> None:
+        close(self)
+        for sock in vars(self).pop(_SOCKETS, ()):
+            sock.close()
+
+    return closed
+
+
+@contextmanager
+def closed_unless_made(client: object) -> Iterator[None]:
+    """Close thread and sockets of one of kafka-python's clients whose constructor raises in the block."""
+    try:
+        yield
+    except BaseException:
+        if (connected := vars(client).get("_client")) is not None:
+            connected.close()
+        raise
+
+
 def mend_connections() -> None:
     """For all connections that this process makes with kafka-python, once."""
+    KafkaTCPTransport.__init__ = _noted(KafkaTCPTransport.__init__)
+    NetworkSelector.close = _final(NetworkSelector.close)
     manager.KafkaSSLTransport = PunctualTransport
     KafkaNetSocket.sock_connect = _tidy(KafkaNetSocket.sock_connect)

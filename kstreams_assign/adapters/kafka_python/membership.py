@@ -27,6 +27,7 @@ from kafka.errors import FencedInstanceIdError, RetriableError, UnknownError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
+from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.adapters.kafka_python.lease import Lease
@@ -68,6 +69,14 @@ class Protocolist(Protocol):
         ...
 
 
+class _Consumer(KafkaConsumer):  # type: ignore[misc]
+    """kafka-python's consumer, without the thread and the sockets that it leaves behind when it cannot be made."""
+
+    def __init__(self, **settings: Any) -> None:
+        with closed_unless_made(self):
+            super().__init__(**settings)
+
+
 class GroupClient:
     """One member's connection to its group. ``join``, ``beat`` and ``close`` belong to one thread; the rest to any."""
 
@@ -89,21 +98,18 @@ class GroupClient:
         """
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics), rack)
         with translated("connect to the brokers"):
-            self._consumer = KafkaConsumer(
+            self._consumer = _Consumer(
                 group_id=group_id,
                 bootstrap_servers=bootstrap_servers.split(","),
                 enable_auto_commit=False,
                 partition_assignment_strategy=[assignor],
                 **settings,
             )
-            listener = _LostListener(protocolist)
-            if pattern is None:
-                self._consumer.subscribe(topics=assignor.topics, listener=listener)
-            else:
-                self._consumer.subscribe(pattern=rf"(?:{pattern})\Z", listener=listener)
-            # A join before the topics are known would be repeated as soon as they are.
-            for topic in assignor.topics:
-                self._consumer.partitions_for_topic(topic)
+            try:
+                self._subscribe(assignor, protocolist, pattern)
+            except BaseException:
+                self._consumer.close(autocommit=False, timeout_ms=0)
+                raise
         self._coordinator = self._consumer._coordinator
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._refusals = session_refused(settings["session_timeout_ms"])
@@ -115,6 +121,16 @@ class GroupClient:
         assignor.before_join = self._notice_loss
         self._fenced: FencedInstanceIdError | None = None
         self._notice_fencing()
+
+    def _subscribe(self, assignor: _StreamAssignor, protocolist: Protocolist, pattern: str | None) -> None:
+        listener = _LostListener(protocolist)
+        if pattern is None:
+            self._consumer.subscribe(topics=assignor.topics, listener=listener)
+        else:
+            self._consumer.subscribe(pattern=rf"(?:{pattern})\Z", listener=listener)
+        # A join before the topics are known would be repeated as soon as they are.
+        for topic in assignor.topics:
+            self._consumer.partitions_for_topic(topic)
 
     def _notice_loss(self) -> None:
         """Report a membership lost during a join: the client calls its listener only before a join's first try."""

@@ -9,4 +9,5 @@ POLICY = Policy(
     "least_movement",
     "as KIP-441, with the fewest moves that balance allows, and early probing: members report offsets to the leader",
     settings={"assignor": "least_movement", "early_probing": True, "max_warmup_replicas": 2},
+    awaits_restarts=True,
 )

@@ -26,6 +26,7 @@ class Policy:
 
     ``assign``: returns its assignor, given whether the announced wait is over; None: the assignor that ``settings``
     names. ``membership`` and ``loop``: the member's two halves, ours or changed. ``settings`` override a scenario's.
+    ``awaits_restarts``: a process that restarts announces it; otherwise it only leaves.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Policy:
     membership: type[Membership] = Membership
     loop: type[Loop] = Loop
     settings: Mapping[str, object] = field(default_factory=dict)
+    awaits_restarts: bool = False
 
     def applied(self, scenario: Scenario) -> Scenario:
         """Return the scenario with this policy's settings. Its assignor has the policy's name on the wire."""
@@ -42,7 +44,12 @@ class Policy:
         return replace(scenario, **{**own, **self.settings})  # type: ignore[arg-type]
 
 
-UNCHANGED = Policy("unchanged", "unchanged", "nothing: the scenario's own assignor and settings, and our member")
+UNCHANGED = Policy(
+    "unchanged",
+    "unchanged",
+    "nothing: the scenario's own assignor and settings, and our member",
+    awaits_restarts=True,
+)
 
 
 def always(assignor: Assignor) -> Callable[[bool], Assignor]:

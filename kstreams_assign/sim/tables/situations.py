@@ -29,7 +29,10 @@ COLD_S = SHARE * SHARE_RECORDS / GROUP.restored_per_s
 
 
 class Event(NamedTuple):
-    """``kind``: ``start``, ``leave`` (it closes), ``kill`` (its disk stays), ``wreck`` (its disk is lost)."""
+    """``kind``: ``start``, ``leave`` (it closes), ``kill`` (its disk stays), ``wreck`` (its disk is lost).
+
+    ``restart``: it closes and knows that it will be back; most policies have no use for that.
+    """
 
     at_s: int
     kind: str
@@ -81,5 +84,16 @@ SITUATIONS = (
         "one of four dies with its disk, a new one starts after 20 s",
         (0, 1, 2, 3),
         (Event(0, "wreck", 3), Event(20, "start", 3)),
+    ),
+    Situation(
+        "rolling_restart",
+        "Rolling restart",
+        "each of four in turn closes for a restart, and is back after 20 s, with its disk; one every 60 s",
+        (0, 1, 2, 3),
+        tuple(
+            Event(60 * slot + after_s, kind, slot)
+            for slot in range(4)
+            for after_s, kind in ((0, "restart"), (20, "start"))
+        ),
     ),
 )

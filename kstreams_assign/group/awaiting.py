@@ -1,0 +1,149 @@
+"""Who is awaited, and for how long: from all members' trailers to one decision, and from that to the next trailers.
+
+1. A process that restarts joins once more and announces it (``MemberTrailer.restarting``).
+2. The leader enters it in every member's assignment: what it runs, and how long its tasks may wait
+   (``GroupTrailer.awaited``). The process finds itself there, closes its tasks and leaves.
+3. Each member reports at its next join whom its last assignment awaits, and how much time is left. So any member can
+   lead, also one that has just started.
+4. The wait ends when the process is back, or when its time is over: the leader asks for a rebalance then.
+
+Times are durations, because clocks of machines differ. Each member counts down by its own clock, and the shortest time
+counts, so a slow member does not prolong a wait. A process is awaited only if *every* member that had an assignment
+reports it: one that missed a generation may not know that the process came back and left for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from uuid import UUID
+
+from kstreams_assign.assign import Assignor, Client, Cluster, Plan, await_assignor, common_rack, give_back
+from kstreams_assign.frozen import dataclass
+from kstreams_assign.group.view import GroupView
+from kstreams_assign.model import TaskId, process_order
+from kstreams_assign.wire import AwaitedProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """The restarts that a decision has to consider.
+
+    ``away``: awaited processes that are not in the group. ``back``: what each process ran that is in the group again.
+    ``leaving``: how long each process that announces its restart in this generation may be awaited.
+    """
+
+    away: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+    back: Mapping[UUID, frozenset[TaskId]] = field(default_factory=dict)
+    leaving: Mapping[UUID, int] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> tuple[Client, ...]:
+        """The absent processes as an assignor sees processes, in order."""
+        return tuple(
+            Client(
+                process,
+                self.away[process].threads,
+                frozenset(self.away[process].active),
+                frozenset(self.away[process].standby),
+                tags=self.away[process].tags,
+                rack=self.away[process].rack,
+            )
+            for process in sorted(self.away, key=process_order)
+        )
+
+    def prepare(self, cluster: Cluster, acceptable_recovery_lag: int) -> Cluster:
+        """Return the cluster in which processes that are back own their tasks again."""
+        return give_back(cluster, self.back, acceptable_recovery_lag) if self.back else cluster
+
+    def wrap(self, assign: Assignor) -> Assignor:
+        """Return the assignor that lets tasks wait for the absent processes."""
+        return await_assignor(assign, self.clients) if self.away else assign
+
+
+NO_RESTARTS = Restarts()
+
+
+def read_restarts(view: GroupView, max_delay_ms: int) -> Restarts:
+    """Return the restarts that these members report. A Java member knows of no waiting, so there are none with one."""
+    if view.foreign:
+        return NO_RESTARTS
+    awaited = {
+        process: replace(each, left_ms=min(each.left_ms, max_delay_ms))
+        for process, each in _agreed(view).items()
+        if each.left_ms > 0 and max_delay_ms
+    }
+    leaving = {
+        process: awaited[process].left_ms if process in awaited else max_delay_ms
+        for process in view.restarting
+        if max_delay_ms
+    }
+    back = {
+        process: frozenset(each.active)
+        for process, each in awaited.items()
+        if process in view.processes and process not in view.restarting
+    }
+    away = {process: each for process, each in awaited.items() if process not in view.processes}
+    return Restarts(away, back, leaving)
+
+
+def _agreed(view: GroupView) -> dict[UUID, AwaitedProcess]:
+    """Return what all members that had an assignment report, with the least time left."""
+    reports = view.reports_of_awaited
+    if not reports:
+        return {}
+    return {
+        process: _least([report[process] for report in reports])
+        for process in reports[0]
+        if all(process in report for report in reports)
+    }
+
+
+def _least(reported: Iterable[AwaitedProcess]) -> AwaitedProcess:
+    """Return the report with the least time left; of its tasks, those that the other reports contain as well."""
+    first, *others = sorted(reported, key=lambda each: (each.left_ms, each.active, each.standby))
+    different = [other for other in others if (other.active, other.standby) != (first.active, first.standby)]
+    if not different:
+        return first
+    active = frozenset(first.active).intersection(*(other.active for other in different))
+    standby = frozenset(first.standby).intersection(*(other.standby for other in different))
+    return replace(first, active=tuple(sorted(active)), standby=tuple(sorted(standby)))
+
+
+def enter_awaited(view: GroupView, restarts: Restarts, cluster: Cluster, plan: Plan) -> dict[UUID, AwaitedProcess]:
+    """Return whom the group awaits from now on: the absent processes, and those that announce their restart.
+
+    Of the latter, what each runs and goes on running by ``plan``, and the replicas that it keeps by it. A task that it
+    runs in the place of another awaited process is a replica.
+    """
+    awaited = dict(restarts.away)
+    borrowed = frozenset(task for each in restarts.away.values() for task in each.active)
+    clients = {client.process_id: client for client in cluster.clients}
+    for process in sorted(restarts.leaving, key=process_order):
+        client, placed, consumers = clients[process], plan.placements[process], view.processes[process]
+        ran = placed.active & client.prev_active
+        kept = (placed.standby | placed.warmup) & client.prev_standby | ran & borrowed & cluster.stateful
+        awaited[process] = AwaitedProcess(
+            left_ms=restarts.leaving[process],
+            active=tuple(sorted(ran - borrowed)),
+            standby=tuple(sorted(kept)),
+            threads=len(consumers),
+            tags=dict(consumers[0].info.client_tags),
+            rack=common_rack(consumer.member.rack for consumer in consumers),
+        )
+    return awaited
+
+
+def wait_ends_in_ms(awaited: Mapping[UUID, AwaitedProcess]) -> int | None:
+    """Return the milliseconds until the first wait ends; None if no process is awaited."""
+    return min((each.left_ms for each in awaited.values()), default=None)
+
+
+def count_down(awaited: Mapping[UUID, AwaitedProcess], passed_ms: int) -> dict[UUID, AwaitedProcess]:
+    """Return the processes that are still awaited after this time. A clock that was set back counts as no time."""
+    passed_ms = max(0, passed_ms)
+    return {
+        process: replace(each, left_ms=each.left_ms - passed_ms)
+        for process, each in awaited.items()
+        if each.left_ms > passed_ms
+    }

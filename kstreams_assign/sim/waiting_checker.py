@@ -1,0 +1,89 @@
+"""The checker of waits: a task waits only for a process that announced its restart, and not longer than it may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kstreams_assign.assign import check
+from kstreams_assign.group.leader import DecisionInput
+from kstreams_assign.group.values import Adopted, Decision, JoinedMember
+from kstreams_assign.group.view import read_group
+from kstreams_assign.sim.checkers import Checker
+
+if TYPE_CHECKING:
+    from kstreams_assign.sim.process import Process
+
+ROUND_TRIP_MS = 5_000
+"""The time from a decision to the members' clocks, which start with the assignment."""
+ASKED_WITHIN_MS = 180_000
+"""By then a wait that is over has led to a rebalance, also if the leader was paused, lost, or lost again."""
+
+
+class WaitsAreAnnounced(Checker):
+    """It reads who announces a restart from the members' bytes, and measures by the simulated time alone.
+
+    A member knows that a process is back from the assignment of a generation with it. A decision may wait for a process
+    that was back only if no member that joins knows it: then the announced time still limits the wait.
+    """
+
+    invariant = "tasks wait only as announced"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._announced_ms: dict[UUID, int] = {}
+        self._present: dict[int, AbstractSet[UUID]] = {}
+        self._know_it_is_back: dict[UUID, set[Process]] = {}
+
+    def decided(
+        self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
+    ) -> None:
+        if process.membership.client.generation != self.world.coordinator.generation:
+            return  # a leader that slept decides for a generation that is over
+        view, now_ms = read_group(members), self.world.timeline.now_ms
+        self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting
+        if decision.waiting and view.foreign:
+            self.report_violation(f"tasks wait in a group with {', '.join(view.foreign)}")
+        for awaited in decision.awaited.keys() - view.restarting:
+            self._check_wait(awaited, now_ms, question.config.scheduled_rebalance_max_delay_ms)
+            self._check_knowledge(awaited, {member.member_id for member in members})
+        for announcing in view.restarting:
+            self._announced_ms[announcing] = now_ms
+            self._know_it_is_back.pop(announcing, None)
+        self._check_plan(decision)
+        if decision.wait_ends_ms is not None:
+            generation = self.world.coordinator.generation
+            self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, generation)
+
+    def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
+        for present in self._present.get(generation, ()):
+            self._know_it_is_back.setdefault(present, set()).add(process)
+
+    def lost(self, process: Process) -> None:
+        for knowing in self._know_it_is_back.values():
+            knowing.discard(process)
+
+    def _check_knowledge(self, awaited: UUID, joined: set[str]) -> None:
+        for process in self._know_it_is_back.get(awaited, ()):
+            if process.membership.client.member_id in joined:
+                self.report_violation(f"{awaited} is awaited, although {process.run.name} knows that it was back")
+
+    def _check_wait(self, awaited: UUID, now_ms: int, max_ms: int) -> None:
+        announced_ms = self._announced_ms.get(awaited)
+        if announced_ms is None:
+            self.report_violation(f"{awaited} is awaited and did not announce a restart")
+        elif now_ms > announced_ms + max_ms + ROUND_TRIP_MS:
+            self.report_violation(f"{awaited} is awaited {now_ms - announced_ms} ms after its announcement")
+
+    def _check_plan(self, decision: Decision) -> None:
+        if decision.awaited and decision.standing is not None:
+            standing = decision.standing
+            for text in check(standing.cluster, standing.config, standing.plan):
+                if " waits for " in text or "not active on any" in text:
+                    self.report_violation(text)
+
+    def _is_asked(self, generation: int) -> None:
+        if self.world.coordinator.generation == generation and self.world.processes:
+            self.report_violation(f"no rebalance ends the wait of generation {generation}")

@@ -1,0 +1,176 @@
+"""Who is awaited, as every member and the next leader know it, through real bytes."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.awaiting import count_down, read_restarts, wait_ends_in_ms
+from kstreams_assign.group.dialects import KIP441
+from kstreams_assign.group.view import read_group
+from kstreams_assign.model import NO_PROBE_MS
+from kstreams_assign.wire import AwaitedProcess
+from tests.group.little_group import LittleGroup, LittleMember, shape
+
+DELAY_MS = AssignConfig().scheduled_rebalance_max_delay_ms
+FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
+
+
+def group_of_three(*, standbys: int = 0) -> LittleGroup:
+    config = AssignConfig(num_standby_replicas=standbys)
+    little = LittleGroup(shape(stateless=True), {"orders": 6, "clicks": 3}, config, "least_movement")
+    for number in (1, 2, 3):
+        little.add(number)
+    little.settle()
+    return little
+
+
+def restart(little: LittleGroup, process: UUID) -> LittleMember:
+    """Announce its restart, and take it out of the group."""
+    leaving = little.members[process]
+    leaving.restarting = True
+    little.rebalance()
+    leaving.restarting = False
+    little.remove(process.int)
+    return leaving
+
+
+def come_back(little: LittleGroup, member: LittleMember) -> None:
+    member.adopted = None
+    little.members[member.process] = member
+
+
+@pytest.mark.parametrize("process", [FIRST, THIRD], ids=["the leader", "a follower"])
+def test_its_tasks_wait_for_it_and_are_back_whichever_member_leads(process):
+    little = group_of_three()
+    before = little.owners()
+    leaving = restart(little, process)
+    assert leaving.adopted.awaited[process].left_ms == DELAY_MS
+    decision = little.rebalance()
+    stateful = {task for task, owner in before.items() if owner == process and task.subtopology == 0}
+    assert decision.waiting == dict.fromkeys(stateful, process)
+    assert decision.wait_ends_ms == little.now_ms + DELAY_MS
+    assert little.owners().keys() == before.keys() - stateful, "stateless tasks run elsewhere"
+    asking = [m for m in little.members.values() if m.adopted.next_rebalance_ms != NO_PROBE_MS]
+    assert [member.adopted.next_rebalance_ms for member in asking] == [decision.wait_ends_ms]
+    come_back(little, leaving)
+    while little.rebalance().withheld:
+        pass
+    assert little.owners() == before
+    assert not any(member.adopted.awaited for member in little.members.values())
+
+
+def test_the_wait_grows_shorter_by_the_fastest_clock_and_ends():
+    little = group_of_three()
+    restart(little, THIRD)
+    little.rebalance()
+    little.members[FIRST].passed_ms, little.members[SECOND].passed_ms = 20_000, 25_000
+    assert little.rebalance().wait_ends_ms == little.now_ms + DELAY_MS - 25_000
+    little.members[FIRST].passed_ms = DELAY_MS
+    decision = little.rebalance()
+    assert (decision.waiting, decision.awaited, decision.wait_ends_ms) == ({}, {}, None)
+    assert len(little.owners()) == 9
+
+
+def test_a_task_with_a_caught_up_replica_runs_there_meanwhile():
+    little = group_of_three(standbys=1)
+    before = little.owners()
+    leaving = restart(little, THIRD)
+    decision = little.rebalance()
+    assert decision.waiting == {}
+    assert decision.awaited.keys() == {THIRD}
+    assert little.owners().keys() == before.keys()
+    come_back(little, leaving)
+    while little.rebalance().withheld:
+        pass
+    assert little.owners() == before
+
+
+def test_a_member_that_has_just_started_does_not_end_a_wait():
+    little = group_of_three()
+    restart(little, THIRD)
+    little.add(4)
+    assert little.rebalance().awaited.keys() == {THIRD}
+
+
+def test_a_member_that_knows_better_ends_a_wait():
+    """It has the assignment of a generation that the others missed."""
+    little = group_of_three()
+    restart(little, THIRD)
+    little.rebalance()
+    little.members[SECOND].passed_ms = DELAY_MS  # it reports that nobody is awaited
+    assert little.rebalance().awaited == {}
+
+
+@pytest.mark.parametrize("end", ["a Java member", "an older leader", "no delay", "the word is missing"])
+def test_otherwise_nothing_waits(end):
+    little = group_of_three()
+    if end == "no delay":
+        little.config = AssignConfig(scheduled_rebalance_max_delay_ms=0)
+    if end == "a Java member":
+        little.members[SECOND].ours = False
+    leaving = little.members[THIRD]
+    leaving.restarting = end != "the word is missing"
+    little.rebalance()
+    if end == "an older leader":  # its trailers say nothing of it, and nobody reports anything
+        for member in little.members.values():
+            member.knows_restarts = False
+    else:
+        assert leaving.adopted.awaited == {}
+    little.remove(3)
+    decision = little.rebalance()
+    assert decision.waiting == {}
+    assert len(little.owners()) == 9
+
+
+def test_all_processes_may_restart_at_once():
+    little = group_of_three()
+    for member in little.members.values():
+        member.restarting = True
+    little.rebalance()
+    assert all(member.adopted.awaited.keys() == little.members.keys() for member in little.members.values())
+    for number in (1, 2):
+        little.remove(number)
+    little.members[THIRD].restarting = False
+    assert set(little.rebalance().waiting.values()) == {FIRST, SECOND}
+    assert set(little.owners().values()) == {THIRD}
+
+
+def test_two_announcements_keep_the_time_of_the_first():
+    little = group_of_three()
+    little.members[THIRD].restarting = True
+    little.rebalance()
+    for member in little.members.values():
+        member.passed_ms = 4_000
+    assert little.rebalance().awaited[THIRD].left_ms == DELAY_MS - 4_000
+
+
+def test_in_the_kips_layout_it_is_the_same():
+    little = group_of_three()
+    little.dialect = KIP441
+    little.settle()
+    restart(little, THIRD)
+    assert set(little.rebalance().waiting.values()) == {THIRD}
+
+
+def test_members_that_differ_about_the_tasks_make_those_wait_that_all_name():
+    little = group_of_three()
+    restart(little, THIRD)
+    little.rebalance()
+    first, second = little.members[FIRST], little.members[SECOND]
+    (awaited,) = second.adopted.awaited.values()
+    assert len(awaited.active) > 1
+    object.__setattr__(second.adopted, "awaited", {THIRD: AwaitedProcess(9_000, awaited.active[:1])})
+    view = read_group([member.joins(little.dialect) for member in (first, second)])
+    found = read_restarts(view, DELAY_MS).away[THIRD]
+    assert (found.left_ms, found.active) == (9_000, awaited.active[:1])
+
+
+def test_a_countdown_never_gains_time():
+    awaited = {THIRD: AwaitedProcess(1_000)}
+    assert count_down(awaited, -5) == awaited
+    assert count_down(awaited, 999)[THIRD].left_ms == 1
+    assert count_down(awaited, 1_000) == {}
+    assert wait_ends_in_ms({}) is None

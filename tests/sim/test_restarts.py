@@ -1,0 +1,143 @@
+"""A process that restarts with a word is awaited, for as long as it may be, and comes back to all it had."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from kstreams_assign.engine import membership as engine
+from kstreams_assign.group import awaiting, leader
+from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.play import Played, Script, play
+from kstreams_assign.sim.policies import FIRST
+from kstreams_assign.sim.scenario import Scenario
+from kstreams_assign.sim.tables.measure import measure
+from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS
+from tests.samples import sample
+
+SEEDS = sample(range(60), 8)
+GROUP_OF_THREE = Scenario(standbys=0, partitions=6, safety_ms=180_000, early_probing=False)
+ROLLING = next(situation for situation in SITUATIONS if situation.name == "rolling_restart")
+OURS = next(policy for policy in FIRST if policy.name == "least_movement")
+
+
+def play_with(*faults: Fault, scenario: Scenario = GROUP_OF_THREE) -> Played:
+    return play(Script(1, scenario, NO_FAULTS, faults), logged=True)
+
+
+def lines_of(played: Played, process: str, what: str) -> list[tuple[float, str]]:
+    """Return the log lines of a process, each with its second."""
+    found = [line for line in played.lines if line.split()[1:3] == [process, what]]
+    return [(float(line.split()[0]), line.split(what, 1)[1].strip()) for line in found]
+
+
+def waits(played: Played) -> list[tuple[float, str]]:
+    """Return the seconds of decisions after which tasks wait, and these tasks."""
+    decided = [line for line in played.lines if " decides " in line and ", waiting " in line]
+    return [(float(line.split()[0]), re.findall("waiting ([0-9_ ]+)", line)[0].strip()) for line in decided]
+
+
+def active(text: str) -> str:
+    return re.findall("active ([0-9_ ]+)", text)[0].strip()
+
+
+def test_its_tasks_wait_and_nothing_moves_or_is_restored():
+    played = play_with(Fault(60_000, "restart", 1, 20_000))
+    assert played.violations == ()
+    assert lines_of(played, "P1", "restarts")[0][1] == "awaited"
+    given = lines_of(played, "P1", "assigned")
+    assert active(given[-1][1]) == active(given[0][1])
+    others = [active(text) for name in ("P0", "P2") for _, text in lines_of(played, name, "assigned")]
+    assert not set(" ".join(others).split()) & {task for task in active(given[0][1]).split() if task.startswith("0_")}
+    assert waits(played)
+
+
+def test_a_process_that_never_comes_back_is_awaited_for_a_minute():
+    played = play_with(Fault(60_000, "restart", 1, 10_000_000))
+    assert played.violations == ()
+    (began_s, tasks), (ended_s, _) = waits(played)[0], waits(played)[-1]
+    adopted = [
+        at
+        for at, text in lines_of(played, "P0", "assigned") + lines_of(played, "P2", "assigned")
+        if set(tasks.split()) & set(active(text).split())
+    ]
+    assert 55 < min(adopted) - 60 < 70
+    assert ended_s < min(adopted)
+    assert began_s < 75
+
+
+def test_the_leader_restarts_meanwhile_and_the_new_one_knows_who_is_awaited():
+    played = play_with(Fault(60_000, "restart", 1, 45_000), Fault(75_000, "kill", 0, 3_000))
+    assert played.violations == ()
+    (tasks,) = {tasks for at, tasks in waits(played) if at > 75 and "P" not in tasks} or {""}
+    assert tasks, "the new leader knows"
+
+
+def test_a_process_that_dies_again_after_its_return_is_not_awaited_a_second_time():
+    played = play_with(Fault(60_000, "restart", 1, 10_000), Fault(90_000, "kill", 1, 60_000))
+    assert played.violations == ()
+    assert max(at for at, _ in waits(played)) < 90
+
+
+def test_a_process_that_closes_without_a_word_is_not_awaited():
+    for kind in ("leave", "kill", "drain"):
+        played = play_with(Fault(60_000, kind, 1, 20_000))
+        assert (played.violations, waits(played)) == ((), [])
+
+
+def test_nobody_is_awaited_in_a_group_with_java_members():
+    played = play_with(Fault(60_000, "restart", 1, 20_000), scenario=replace(GROUP_OF_THREE, java=(2,)))
+    assert (played.violations, waits(played)) == ((), [])
+    assert lines_of(played, "P1", "restarts")[0][1] == "not awaited"
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_all_invariants_hold_where_restarts_meet_other_faults(exactly_once):
+    waited = 0
+    for seed in SEEDS:
+        script = Script.draw(seed, faults=True, exactly_once=exactly_once)
+        restarts = Faults(restart=0.8).plan(Random(f"{seed}-restarts"), script.scenario.processes, 180_000)
+        played = play(replace(script, plan=tuple(sorted((*script.plan, *restarts)))), logged=True)
+        assert played.violations == ()
+        waited += len(waits(played))
+    assert waited, "in no seed a task waits"
+
+
+def test_a_rolling_restart_restores_nothing_and_moves_nothing():
+    without, with_one = (measure(OURS, ROLLING, replace(GROUP, standbys=standbys)) for standbys in (0, 1))
+    assert (without.violations, without.restored, without.moves) == ((), 0, 0)
+    assert with_one.violations == ()
+    assert with_one.restored < 12 * 1_000, "no more than what was processed meanwhile"
+    assert with_one.moves == 2 * 12, "each task to its standby, and back"
+    assert with_one.downtime_s < without.downtime_s / 4
+
+
+def test_a_wait_that_is_never_counted_down_is_noticed(monkeypatch):
+    monkeypatch.setattr(engine, "count_down", lambda awaited, _: dict(awaited))
+    played = play_with(Fault(60_000, "restart", 1, 10_000_000))
+    assert {violation.invariant for violation in played.violations} == {"tasks wait only as announced"}
+
+
+def test_a_wait_for_a_process_that_announced_nothing_is_noticed(monkeypatch):
+    def all_restart(view, max_delay_ms):
+        found = awaiting.read_restarts(view, max_delay_ms)
+        return replace(found, leaving=dict.fromkeys(view.processes, max_delay_ms))
+
+    monkeypatch.setattr(leader, "read_restarts", all_restart)
+    played = play_with(Fault(60_000, "kill", 1, 100_000))
+    assert played.violations[0].invariant == "tasks wait only as announced"
+
+
+def test_a_wait_that_nobody_ends_is_noticed(monkeypatch):
+    real = leader.encode_group
+
+    def without_date(*facts):
+        *rest, _, trim = facts
+        return real(*rest, None, trim)
+
+    monkeypatch.setattr(leader, "encode_group", without_date)
+    played = play_with(Fault(60_000, "restart", 1, 10_000_000), scenario=replace(GROUP_OF_THREE, safety_ms=400_000))
+    assert played.violations[0].invariant == "tasks wait only as announced"

@@ -1,0 +1,80 @@
+"""Workers that close for a restart, on a real broker: their tasks wait for them, and are back where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kstreams_assign.events import AssignedEvent, ClosedEvent, DecisionEvent, RestartAnnouncedEvent, RunningEvent
+from tests.worker.app import PARTITIONS, App
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+SETTINGS = {"acceptable_recovery_lag": 0, "early_probing_floor_ms": 1_000}
+
+
+def active(process) -> tuple[str, ...]:
+    return process.reported(AssignedEvent)[-1].active
+
+
+def test_in_a_rolling_restart_no_task_moves_and_none_is_restored(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "rolling", tmp_path)
+    try:
+        app.send(WORDS)
+        workers = {number: app.start(number, **SETTINGS) for number in (1, 2)}
+        for process in workers.values():
+            process.until_event(RunningEvent)
+        app.until_counted()
+        workers[1].until(lambda _: len(active(workers[1]) + active(workers[2])) == PARTITIONS)
+        for process in workers.values():
+            process.until(lambda _, process=process: len(process.reported(RunningEvent)) >= len(active(process)) > 0)
+        before = {number: active(process) for number, process in workers.items()}
+        for number, other in ((1, 2), (2, 1)):
+            seen = len(workers[other].reported(AssignedEvent))
+            workers[number].worker.close(restart=True)
+            workers[number].until_event(ClosedEvent)
+            assert [event.awaited for event in workers[number].reported(RestartAnnouncedEvent)] == [True]
+            led = workers[other]
+            led.until(lambda _, led=led: any(event.waiting for event in led.reported(DecisionEvent)))
+            workers[number] = app.start(number, **SETTINGS)
+            back = workers[number]
+            back.until(lambda _, back=back, had=before[number]: len(back.reported(RunningEvent)) == len(had))
+            assert active(back) == before[number]
+            assert {event.restored for event in back.reported(RunningEvent)} == {0}
+            since = workers[other].reported(AssignedEvent)[seen:]
+            assert {event.active for event in since} == {before[other]}, "it got no task of the other"
+        app.send(WORDS)
+        app.until_counted()
+    finally:
+        app.stop()
+
+
+def test_a_process_that_does_not_come_back_is_awaited_only_so_long(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "not-back", tmp_path)
+    settings = {**SETTINGS, "scheduled_rebalance_max_delay_ms": 3_000}
+    try:
+        app.send(WORDS)
+        first, second = (app.start(number, **settings) for number in (1, 2))
+        for process in (first, second):
+            process.until_event(RunningEvent)
+        app.until_counted()
+        first.worker.close(restart=True)
+        first.until_event(ClosedEvent)
+        second.until(lambda _: len(active(second)) == PARTITIONS)
+        decisions = second.reported(DecisionEvent)
+        assert any(event.waiting for event in decisions)
+        app.send(WORDS)
+        app.until_counted()
+    finally:
+        app.stop()
+
+
+def test_the_last_worker_closes_at_once(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "restart-alone", tmp_path)
+    try:
+        app.send(WORDS)
+        alone = app.start(1, **SETTINGS)
+        alone.until_running(PARTITIONS)
+        alone.worker.close(restart=True)
+        alone.until_event(ClosedEvent)
+        app.start(1, **SETTINGS).until_running(PARTITIONS)
+    finally:
+        app.stop()
