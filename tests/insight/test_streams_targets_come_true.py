@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from random import Random
 from uuid import UUID
@@ -128,7 +129,7 @@ def until(is_so):
     deadline = time.monotonic() + WITHIN_S
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
 
 
 @pytest.fixture
