@@ -6,11 +6,12 @@ This module counts an array's rows and reads them either as a block, where every
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 from kstreams_assign.wire.blocks import Shape
-from kstreams_assign.wire.compact import write_varint
+from kstreams_assign.wire.compact import read_compact_length, write_varint
 from kstreams_assign.wire.fields import Columns, Field, Fields, read_compact_count
 from kstreams_assign.wire.primitives import INT32, Source
 
@@ -19,8 +20,8 @@ def single_values(element: Field, flexible: bool, path: str) -> Field:
     """Return a field for an array of single values: the only column of an array of structs."""
     columns = array({"": element}, flexible, path)
 
-    def write(out: bytearray, values: Sequence[Any]) -> None:
-        columns.write(out, {"": values})
+    def write(out: bytearray, values: Sequence[Any] | None) -> None:
+        columns.write(out, None if values is None else {"": values})
 
     return Field(lambda source: columns.read(source)[""], write, columns.size_min)
 
@@ -38,7 +39,9 @@ def array(fields: Fields, flexible: bool, path: str) -> Field:
         source.at += count * row_size_min
         return block
 
-    def write(out: bytearray, columns: Columns) -> None:
+    def write(out: bytearray, columns: Columns | None) -> None:
+        if columns is None:
+            raise struct.error("null where a value is required")
         ordered = [columns[name] for name in fields]
         if flexible:
             write_varint(out, len(ordered[0]) + 1)
@@ -48,6 +51,25 @@ def array(fields: Fields, flexible: bool, path: str) -> Field:
             _write_rows(fields, out, ordered)
 
     return Field(read, write, 1 if flexible else INT32.size)
+
+
+def nullable(items: Field, path: str) -> Field:
+    """Return the field for an array of a flexible version that may be null; ``items`` is the array that may not."""
+
+    def read(source: Source) -> Any:
+        start = source.at
+        if read_compact_length(source, 0, path) is None:
+            return None
+        source.at = start
+        return items.read(source)
+
+    def write(out: bytearray, values: Any) -> None:
+        if values is None:
+            write_varint(out, 0)
+        else:
+            items.write(out, values)
+
+    return Field(read, write, items.size_min)
 
 
 def _read_rows(fields: Fields, source: Source, count: int) -> Columns:

@@ -15,9 +15,10 @@ from functools import cache
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.wire.arrays import array, single_values
+from kstreams_assign.wire.arrays import array, nullable, single_values
 from kstreams_assign.wire.compact import COMPACT_NULLABLES, COMPACT_PRIMITIVES
 from kstreams_assign.wire.fields import TAGGED, Columns, Encoded, Field, Fields, Record, bound, tagged
+from kstreams_assign.wire.nested import nested
 from kstreams_assign.wire.primitives import NULLABLES, PRIMITIVES, Primitive, Source
 from kstreams_assign.wire.schemas import schema_text
 
@@ -124,12 +125,19 @@ def _fields(described: Sequence[Schema], form: _Form, path: str) -> Fields:
 
 def _field(described: Schema, form: _Form, path: str) -> Field:
     kind: str = described["type"]
-    nullable = holds(described.get("nullableVersions", "none"), form.version)
-    if not kind.startswith("[]"):
-        return bound(_primitives(form.flexible, nullable)[kind], path)
-    if kind[2:] in form.structs:
-        return array(_fields(form.structs[kind[2:]]["fields"], form, f"{path}."), form.flexible, path)
-    return single_values(bound(_primitives(form.flexible, nullable=False)[kind[2:]], path), form.flexible, path)
+    may_be_null = holds(described.get("nullableVersions", "none"), form.version)
+    if kind.startswith("[]"):
+        items = _array(kind[2:], form, path)
+        return nullable(items, path) if may_be_null else items
+    if kind in form.structs:
+        return nested(_fields(form.structs[kind]["fields"], form, f"{path}."), may_be_null, path)
+    return bound(_primitives(form.flexible, may_be_null)[kind], path)
+
+
+def _array(kind: str, form: _Form, path: str) -> Field:
+    if kind in form.structs:
+        return array(_fields(form.structs[kind]["fields"], form, f"{path}."), form.flexible, path)
+    return single_values(bound(_primitives(form.flexible, nullable=False)[kind], path), form.flexible, path)
 
 
 def _primitives(flexible: bool, nullable: bool) -> Mapping[str, Primitive]:

@@ -192,8 +192,10 @@ def _write_java_utf(out: bytearray, value: str) -> None:
 
 
 PRIMITIVES = {
+    "bool": _integer("?"),
     "int8": _integer("b"),
     "int16": _integer("h"),
+    "uint16": _integer("H"),
     "int32": _integer("i"),
     "int64": _integer("q"),
     "uuid": Primitive(_read_uuid, _write_uuid, 16),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from kstreams_assign.wire.compile import holds
+from kstreams_assign.wire.fields import TAGGED
 from kstreams_assign.wire.schemas import schema_text
 
 
@@ -24,14 +25,18 @@ def rows_of(value):
     """Return a record of the engine in the twin's form: columns become rows."""
     if isinstance(value, tuple):  # a column of single values
         return list(value)
-    if (
-        not isinstance(value, Mapping)
-        or not value
-        or not all(isinstance(column, list | tuple) for column in value.values())
-    ):
+    if not isinstance(value, Mapping) or not value:
         return value
-    columns = {name: [rows_of(cell) for cell in column] for name, column in value.items()}
+    if not all(isinstance(column, list | tuple) for column in value.values()):  # a struct
+        return {name: _tags(part) if name == TAGGED else rows_of(part) for name, part in value.items()}
+    columns = {
+        name: [_tags(cell) if name == TAGGED else rows_of(cell) for cell in column] for name, column in value.items()
+    }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _tags(fields):
+    return {name: rows_of(value) for name, value in fields.items()}
 
 
 class _Twin:
@@ -46,18 +51,20 @@ class _Twin:
         record = {field["name"]: self.field(field) for field in held if "tag" not in field}
         if self.flexible:
             known = {field["tag"]: field for field in held if "tag" in field}
-            record["tagged_fields"] = dict(self.tagged(known) for _ in range(self.varint()))
+            record[TAGGED] = dict(self.tagged(known) for _ in range(self.varint()))
         return record
 
     def field(self, field):
-        kind = field["type"]
+        kind, nullable = field["type"], holds(field.get("nullableVersions", "none"), self.version)
+        if kind in self.structs:
+            return None if nullable and self.number("b") < 0 else self.struct(self.structs[kind])
         if not kind.startswith("[]"):
             return self.single(kind)
         read_element = (
             (lambda: self.struct(self.structs[kind[2:]])) if kind[2:] in self.structs else lambda: self.single(kind[2:])
         )
         count = self.varint() - 1 if self.flexible else self.number("i")
-        return [read_element() for _ in range(count)]
+        return None if count < 0 else [read_element() for _ in range(count)]
 
     def tagged(self, known):
         tag, size = self.varint(), self.varint()
@@ -85,7 +92,7 @@ class _Twin:
         return byte if byte < 128 else byte - 128 + 128 * self.varint()
 
 
-INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q"}
+INTEGERS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"}
 
 
 def _java_utf(raw: bytes) -> str:
