@@ -46,9 +46,7 @@ class SessionOutputs:
             return False
         self._bad_records.remember(cause)
         set_aside = all(map(self._bad_records.sets_aside, writers))
-        advice = (
-            "it is set aside when it is emitted again" if set_aside else "leave that output out, or reject its record"
-        )
+        advice = "the output is set aside when it is emitted again" if set_aside else "leave that output out"
         self._failing = refused("commit_failed" if set_aside else "output_refused", self._report(cause, advice))
         return True
 
@@ -58,7 +56,7 @@ class SessionOutputs:
         if not self._bad_records.may_be_left_out(cause) or not cause.too_large or bytes_max is None:
             return False
         self._write_limits[task.subtopology, store] = bytes_max - RECORD_OVERHEAD_BYTES
-        self._failing = refused("output_refused", self._report(cause, "put a smaller value, or reject the record"))
+        self._failing = refused("output_refused", self._report(cause, "put a smaller value"))
         return True
 
     def _report(self, cause: RecordRefused, advice: str) -> str:

@@ -208,6 +208,7 @@ class RequestHandler(Labour):
         failed = [*self._committing, *([self._sealed] if self._sealed else [])]
         self._committing, self._sealed, self._uncommitted = [], None, 0
         self._ops.forget_sizes()
+        self._outputs.take_failure()
         _refuse_all(failed, "commit_failed", reason)
         self._push("lost", tasks=tasks, reason=reason)
         self._finish_closing()

@@ -537,6 +537,20 @@ def test_a_value_that_a_changelog_does_not_take_is_refused_before_the_next_commi
     assert stand.port.answers[stand.ask("put", values=(bytes(500),), **put)] == 1
 
 
+def test_a_refused_output_of_lost_tasks_is_no_reason_for_a_later_failure(stand: Stand) -> None:
+    polled(stand, 10)
+    stand.ask("commit")
+    stand.commit_begins()
+    assert stand.handler.sets_output_aside([TASK], refused_output(invalid=True))
+    stand.handler.dropped("the group went on")
+    stand.begin()
+    polled(stand, 10)
+    commit = stand.ask("commit")
+    stand.commit_begins()
+    stand.handler.commit_ends(CommitEnd.FAILED)
+    assert stand.port.answers[commit] == "commit_failed"
+
+
 def test_a_refusal_that_no_output_is_to_blame_for_ends_the_worker(rejecting: Stand) -> None:
     assert not rejecting.handler.sets_output_aside([], refused_output(forbidden=True)), "no task has emitted it"
     assert not rejecting.handler.sets_output_aside([TASK], refused_output())
