@@ -55,10 +55,9 @@ class RecordCache:
 
     def disclose(self, stores: TaskStores) -> TaskStores:
         """Return the stores that ``over`` was given, and forget their entries: someone else may write them now."""
-        if not isinstance(stores, CachedStores):
-            return stores
-        self._tasks.discard(stores)
-        return stores.behind
+        if isinstance(stores, CachedStores):
+            self._tasks.discard(stores)
+        return behind_cache(stores)
 
     def makes_room(self, size_bytes: int) -> bool:
         """Note that young entries of so many bytes are added now; return False if they are too large to be kept."""
@@ -179,6 +178,11 @@ class CachedStores:
     def _forget(self) -> None:
         for entries in self._entries.values():
             entries.forget()
+
+
+def behind_cache(stores: TaskStores) -> TaskStores:
+    """Return a task's stores without the cache, to ask for what other stores do not have."""
+    return stores.behind if isinstance(stores, CachedStores) else stores
 
 
 def _size(entries: Mapping[bytes, bytes | None]) -> int:

@@ -18,6 +18,7 @@ from kstreams_assign.tasks.batch_size import Amount, CommitSize
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.expiry import ExpiringStores, horizon
+from kstreams_assign.tasks.record_cache import behind_cache
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime, StreamTime
 
@@ -120,7 +121,8 @@ def task_expiry(
     wall_ms: Callable[[], int],
 ) -> TaskExpiry | None:
     """Return the expiry of a task that begins to run; None if its entries do not expire."""
-    return TaskExpiry(shape, stores, times, wall_ms) if isinstance(stores, ExpiringStores) else None
+    expiring = None if stores is None else behind_cache(stores)
+    return TaskExpiry(shape, expiring, times, wall_ms) if isinstance(expiring, ExpiringStores) else None
 
 
 class Expiries:

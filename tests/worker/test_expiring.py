@@ -16,6 +16,7 @@ from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.expiry import ExpiringStores, store_names, with_expiry
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.memory_stores import MemoryStores
+from kstreams_assign.tasks.record_cache import RecordCache
 from kstreams_assign.tasks.stamped import stamped
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker import expiring
@@ -31,6 +32,17 @@ STORE = "sessions"
 CHANGELOG = "test-sessions-changelog"
 TASK = TaskId(0, 0)
 AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once_v2"
+
+
+def test_entries_expire_behind_the_record_cache_too() -> None:
+    shape = SubtopologyShape(("in",), (Store(STORE, timestamped=True, ttl_ms=TTL_MS),))
+    behind = with_expiry(MemoryStores(dict.fromkeys(store_names(shape.stores))), shape)
+    stores = RecordCache(1 << 20).over(behind, shape.on_disk)
+    assert stores is not behind
+    stores.write({STORE: [(b"ann", stamped(b"", 1))]}, {})
+    expiry = expiring.task_expiry(shape, stores, {}, lambda: 0)
+    assert expiry is not None
+    assert expiry._stores.is_due(STORE, 10 * TTL_MS)
 
 
 class Twin:
