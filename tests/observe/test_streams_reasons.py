@@ -120,6 +120,14 @@ def test_a_standby_elsewhere_means_that_nothing_is_restored():
     assert streams_document(held)["restore_if_lost"] == {"process-a": [], "process-b": ["1_2"]}
 
 
+def test_a_standby_in_the_same_process_is_lost_with_it():
+    pair = snapshot(
+        member("a", tasks("1_0"), tasks("1_0"), process_id="one"),
+        member("b", tasks(standby=("1_0",)), tasks(standby=("1_0",)), process_id="one"),
+    )
+    assert streams_document(pair)["restore_if_lost"] == {"one": ["1_0"]}
+
+
 @pytest.mark.parametrize(
     ("absent", "sentence"),
     [
