@@ -10,10 +10,10 @@ from kstreams_assign.events import RestartAnnouncedEvent, RunningEvent
 
 def count(task: Task, visits: Sequence[Record]) -> None:
     totals = task.store("totals")
-    for visit in visits:
-        total = int(totals.get(visit.key) or 0) + 1
-        totals.put(visit.key, b"%d" % total)
-        task.emit("visit-totals", visit.key, b"%d" % total)
+    for visitor in (visit.key for visit in visits if visit.key is not None):
+        total = int(totals.get(visitor) or 0) + 1
+        totals.put(visitor, b"%d" % total)
+        task.emit("visit-totals", visitor, b"%d" % total)
 
 
 def show(event: Event) -> None:

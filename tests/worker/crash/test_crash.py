@@ -91,9 +91,9 @@ def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sw
     ("guarantee", "planted", "site", "side", "message"),
     [
         (AT_LEAST_ONCE, "offsets before records", "Membership.commit: GroupClient.commit", "after", "lost"),
-        (AT_LEAST_ONCE, "store before changelog", "Committer._write: Rdict.write", "after", "holds"),
-        (EXACTLY_ONCE, "store before transaction", "Committer._write: Rdict.write", "after", "holds"),
-        (EXACTLY_ONCE, "transaction without offsets", "Committer._write: Rdict.write", "before", "twice"),
+        (AT_LEAST_ONCE, "store before changelog", "Share.write: Rdict.write", "after", "holds"),
+        (EXACTLY_ONCE, "store before transaction", "Share.write: Rdict.write", "after", "holds"),
+        (EXACTLY_ONCE, "transaction without offsets", "Share.write: Rdict.write", "before", "twice"),
     ],
 )
 def test_a_commit_in_a_wrong_order_is_reported(cluster, tmp_path, guarantee, planted, site, side, message):
