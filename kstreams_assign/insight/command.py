@@ -56,7 +56,13 @@ def inspect(
 
 def decode(
     kind: Annotated[
-        str, typer.Argument(help="subscription, assignment, group-metadata, offset-commit or offsets-key.")
+        str,
+        typer.Argument(
+            help="subscription, assignment, group-metadata, offset-commit or offsets-key; of streams groups (KIP-1071) "
+            "streams-group-metadata, streams-member-metadata, streams-target-metadata, streams-target-assignment, "
+            "streams-current-assignment, streams-topology, and streams-heartbeat-request, streams-heartbeat-response, "
+            "streams-describe-request, streams-describe-response."
+        ),
     ],
     data: Annotated[str, typer.Argument(metavar="BYTES", help="Hex, base64, a file, or - for standard input.")],
     dialect: Annotated[

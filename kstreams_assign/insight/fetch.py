@@ -22,14 +22,22 @@ from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData
 from kstreams_assign.insight.client_logs import without_client_logs
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
 from kstreams_assign.observe.topology import CHANGELOG
-from kstreams_assign.wire import GroupMetadata, decode_consumer_subscription, decode_group_metadata
+from kstreams_assign.wire import (
+    DescribedStreamsGroup,
+    GroupMetadata,
+    decode_consumer_subscription,
+    decode_group_metadata,
+)
 
 STABLE = "Stable"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
 RETRY_S = 0.1
 GROUPS_NAMED_MAX = 5
+STREAMS = "streams"
+"""The type of groups of KIP-1071, as the brokers list it."""
 
 _NEWER_PROTOCOLS: Mapping[str, str] = {
     "streams": "uses the streams rebalance protocol (KIP-1071): the broker itself assigns its tasks, no member does",
@@ -87,6 +95,39 @@ class GroupReader:
             partition_counts=counts,
             end_offsets=ends,
             begin_offsets=begins,
+            gaps=gaps,
+        )
+
+    def look(self, group: str) -> GroupSnapshot | StreamsSnapshot:
+        """Return the group as it is now, of the classic or the streams protocol. Raises as ``snapshot`` does."""
+        try:
+            return self.snapshot(group)
+        except NotAStreamsGroup:
+            if self._describer.types().get(group) != STREAMS:
+                raise
+        described = self._describer.describe_streams(group)
+        if described is None:
+            raise self._not_there(group)
+        return self._streams_snapshot(described)
+
+    def _streams_snapshot(self, described: DescribedStreamsGroup) -> StreamsSnapshot:
+        gaps: dict[str, str] = {}
+        counts, bounds = {}, {}
+        try:
+            named = topics_of(described)
+            counts = {name: count for name, count in self._admin.topics(self._timeout_s).items() if name in named}
+        except BrokerError as cause:
+            gaps["topics"] = f"topics could not be listed: {cause}"
+        try:
+            bounds = self._admin.bounds(changelog_partitions(described, counts), self._timeout_s)
+        except BrokerError as cause:
+            gaps["end_offsets"] = f"the changelogs' offsets could not be read: {cause}"
+        return StreamsSnapshot(
+            group=described,
+            taken_ms=wall_ms(),
+            partition_counts=counts,
+            end_offsets={partition: end for partition, (_, end) in bounds.items()},
+            begin_offsets={partition: begin for partition, (begin, _) in bounds.items()},
             gaps=gaps,
         )
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from kstreams_assign.client_settings import client_pairs
@@ -21,13 +21,16 @@ from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.insight.fetch import group_reader, take_snapshot
 from kstreams_assign.insight.files import read_text
 from kstreams_assign.insight.show import show
+from kstreams_assign.insight.show_streams import show_streams
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
-from kstreams_assign.observe.describe import Description, describe
+from kstreams_assign.observe.describe import describe
 from kstreams_assign.observe.document import document
 from kstreams_assign.observe.lags import Stalled, stalled
 from kstreams_assign.observe.settings import read_settings, settings_of
 from kstreams_assign.observe.snapshot import GroupSnapshot, read_snapshot, snapshot_text
+from kstreams_assign.observe.streams_reasons import streams_document
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.observe.topology import given_topology, inferred_topology
 from kstreams_assign.page.file import write_text
 
@@ -71,6 +74,14 @@ def find_snapshot(wanted: Asked) -> GroupSnapshot:
     return read_snapshot(read_text(path, "GROUP|FILE"), str(path))
 
 
+def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
+    """Return ``find_snapshot``'s, or a snapshot of a streams group (KIP-1071) from its brokers."""
+    if wanted.bootstrap_servers is None:
+        return find_snapshot(wanted)
+    with group_reader(wanted.bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
+        return reader.look(wanted.source)
+
+
 def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
     """Return the snapshot with topology and settings. Raises ``NotAStreamsGroup``, ``ConfigError``."""
     decoded = decode_group(snapshot)
@@ -84,14 +95,35 @@ def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
 
 def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None, assumptions: bool = False) -> None:
     """Print the group as it is; save the snapshot if ``save`` names a file."""
-    snapshot = find_snapshot(wanted)
+    snapshot = find_group(wanted)
     if save is not None:
+        if isinstance(snapshot, StreamsSnapshot):
+            raise ConfigError(f"--save {save}: a group of the streams protocol cannot be saved; use --json instead")
         write_text("--save", save, snapshot_text(snapshot))
-    about = describe(observe(snapshot, wanted))
+    look = _look(snapshot, wanted, None, [])
     if as_json:
-        print(json.dumps(document(about), indent=2))
+        print(json.dumps(look.facts(), indent=2))
     else:
-        Console().print(show(about, assumptions=assumptions))
+        Console().print(look.picture(assumptions))
+
+
+class _Look(NamedTuple):
+    """One moment: as JSON, and as a picture, with or without the list of assumptions."""
+
+    facts: Callable[[], dict[str, Any]]
+    picture: Callable[[bool], RenderableType]
+
+
+def _look(
+    snapshot: GroupSnapshot | StreamsSnapshot, wanted: Asked, group: ObservedGroup | None, slow: Collection[Stalled]
+) -> _Look:
+    """``group`` is what was observed in a classic group's snapshot, if that was done already."""
+    if isinstance(snapshot, StreamsSnapshot):
+        return _Look(
+            lambda: streams_document(snapshot), lambda assumptions: show_streams(snapshot, assumptions=assumptions)
+        )
+    about = describe(group or observe(snapshot, wanted))
+    return _Look(lambda: document(about, slow), lambda assumptions: show(about, slow, assumptions=assumptions))
 
 
 def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
@@ -104,17 +136,17 @@ def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
     try:
         with Live(console=console, screen=True, auto_refresh=False) if in_place else nullcontext() as live:
             shown: dict[str, Any] | None = None
-            for about, slow in _described(wanted):
+            for look in _looks(wanted):
                 if live is not None:
-                    live.update(show(about, slow, assumptions=assumptions), refresh=True)
+                    live.update(look.picture(assumptions), refresh=True)
                     continue
-                facts = document(about, slow)
+                facts = look.facts()
                 if _unchanging(facts) != shown:
                     shown = _unchanging(facts)
                     if as_json:
                         print(json.dumps(facts), flush=True)
                     else:
-                        console.print(show(about, slow, assumptions=assumptions))
+                        console.print(look.picture(assumptions))
                         console.rule()
     except KeyboardInterrupt:
         return
@@ -122,26 +154,30 @@ def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
 
 def _unchanging(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts without those that change with every snapshot."""
-    moving = {"taken_ms", "why"}
+    moving = {"taken_ms", "why", "changelog_offsets"}
     still = {key: value for key, value in facts.items() if key not in moving}
     return {**still, "processes": [{k: v for k, v in process.items() if k != "lags"} for process in facts["processes"]]}
 
 
-def _described(wanted: Asked) -> Iterator[tuple[Description, list[Stalled]]]:
+def _looks(wanted: Asked) -> Iterator[_Look]:
     """Yield each snapshot described, with the replicas that made no progress since the previous join."""
     if wanted.bootstrap_servers is None:
         raise ConfigError("--watch needs --bootstrap-servers: a saved snapshot does not change")
     before: ObservedGroup | None = None
     slow: list[Stalled] = []
     for snapshot in _snapshots(wanted.bootstrap_servers, wanted):
+        if isinstance(snapshot, StreamsSnapshot):
+            before, slow = None, []
+            yield _look(snapshot, wanted, None, [])
+            continue
         group = observe(snapshot, wanted)
         if before is None or before.decoded.snapshot.generation != group.decoded.snapshot.generation:
             slow = stalled(before, group) if before else []
             before = group
-        yield describe(group), slow
+        yield _look(snapshot, wanted, group, slow)
 
 
-def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot]:
+def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot | StreamsSnapshot]:
     """Yield a snapshot every two seconds, without end. Reconnect once after each connection that had worked."""
     worked = True
     while worked:
@@ -149,7 +185,7 @@ def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot]
         with group_reader(bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
             try:
                 while True:
-                    snapshot = reader.snapshot(wanted.source)
+                    snapshot = reader.look(wanted.source)
                     worked = True
                     yield snapshot
                     threading.Event().wait(WATCH_S)

@@ -31,7 +31,7 @@ def show(about: Description, slow: Collection[Stalled] = (), *, assumptions: boo
     parts: list[RenderableType] = [_headline(about)]
     if about.group.decoded.processes:
         parts.append(_processes(about))
-    parts.append(_bullets(reasons(about, slow), ""))
+    parts.append(bullets(reasons(about, slow), ""))
     lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
     if not lines or not about.group.decoded.processes:
         return Group(*parts)
@@ -41,7 +41,7 @@ def show(about: Description, slow: Collection[Stalled] = (), *, assumptions: boo
     parts.append(
         Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET)
     )
-    parts.append(_bullets(first(lines, "assumptions; --json has all"), QUIET))
+    parts.append(bullets(first(lines, "assumptions; --json has all"), QUIET))
     return Group(*parts)
 
 
@@ -148,7 +148,8 @@ def _task(about: Description, process: UUID, task: TaskId) -> Text:
     return Text(f"{task}({lag})", WARM if copy.ready else COLD)
 
 
-def _bullets(lines: Iterable[str], style: str) -> RenderableType:
+def bullets(lines: Iterable[str], style: str) -> RenderableType:
+    """Return a list with a dash before each line."""
     table = Table.grid(padding=(0, 1))
     for line in lines:
         table.add_row(Text("-", style), Text(line, style))

@@ -19,6 +19,7 @@ from kstreams_assign.observe.forms import (
     subscription_form,
     trailer_form,
 )
+from kstreams_assign.observe.streams_decoding import STREAMS_KINDS, streams_key_form
 from kstreams_assign.wire import (
     AssignmentInfo,
     FutureSubscription,
@@ -180,7 +181,8 @@ def _offsets_key(data: bytes, _dialect: str | None) -> Json:
         return {"message": "OffsetCommitKey", "type": key.type, **where}
     if isinstance(key, GroupMetadataKey):
         return {"message": "GroupMetadataKey", "type": key.type, "group": key.group}
-    return {"message": None, "type": key.type, "note": "a record of a newer group protocol"}
+    other = {"message": None, "type": key.type, "note": "a record of a newer group protocol"}
+    return streams_key_form(data) or other
 
 
 def _offset_commit(data: bytes, _dialect: str | None) -> Json:
@@ -203,5 +205,6 @@ KINDS: Mapping[str, Callable[[bytes, str | None], Json]] = {
     "group-metadata": _group_metadata,
     "offset-commit": _offset_commit,
     "offsets-key": _offsets_key,
+    **STREAMS_KINDS,
 }
 """The decoders by the word of the command."""

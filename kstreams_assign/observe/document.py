@@ -23,6 +23,7 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
     snapshot, trailer = decoded.snapshot, decoded.trailer
     return {
         "group": snapshot.group,
+        "protocol": "classic",
         "state": snapshot.state,
         "generation": snapshot.generation,
         "leader": snapshot.leader,

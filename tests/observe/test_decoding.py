@@ -111,7 +111,7 @@ def test_keys_and_commits_of_the_offsets_topic_are_shown():
     key = decode_bytes("offsets-key", encode_offsets_key(OffsetCommitKey("app", "in", 3)))
     assert (key["message"], key["group"], key["topic"], key["partition"]) == ("OffsetCommitKey", "app", "in", 3)
     assert decode_bytes("offsets-key", encode_offsets_key(GroupMetadataKey("app")))["group"] == "app"
-    assert "newer" in decode_bytes("offsets-key", b"\x00\x11rest")["note"]
+    assert "newer" in decode_bytes("offsets-key", b"\x00\x03rest")["note"]
 
 
 @pytest.mark.parametrize("kind", ["subscription", "assignment", "group-metadata", "offset-commit"])

@@ -16,17 +16,18 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from kstreams_assign.adapters.kafka_python.admin import Admin, connected
+from kstreams_assign.adapters.kafka_python.admin import connected
 from kstreams_assign.adapters.kafka_python.faults import translated
+from kstreams_assign.adapters.kafka_python.streams_groups import (
+    ABSENT,
+    COORDINATOR_MOVED,
+    RETRY_S,
+    StreamsAdmin,
+    describe_streams_group,
+)
+from kstreams_assign.wire import DescribedStreamsGroup
 
 GONE = "Dead"
-RETRY_S = 0.1
-_ABSENT = frozenset({kafka_errors.GroupIdNotFoundError.errno})
-_ON_ITS_WAY = (
-    kafka_errors.CoordinatorLoadInProgressError,
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.NotCoordinatorError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class GroupDescriber:
         """The group, or None where the brokers know no classic group of that name. Raises ``BrokerUnavailable``."""
         with translated(f"describe group {group}"):
             answer = self._answer(group)
-        if answer.error_code in _ABSENT or answer.group_state == GONE:
+        if answer.error_code in ABSENT or answer.group_state == GONE:
             return None
         members = tuple(_member(member) for member in answer.members)
         return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
@@ -74,13 +75,17 @@ class GroupDescriber:
         while True:
             try:
                 answer = self._admin.describe_groups([group])[group]
-                if answer.error_code and answer.error_code not in _ABSENT:
+                if answer.error_code and answer.error_code not in ABSENT:
                     raise kafka_errors.for_code(answer.error_code)
                 return answer
-            except _ON_ITS_WAY:
+            except COORDINATOR_MOVED:
                 if time.monotonic() >= deadline:
                     raise
                 threading.Event().wait(RETRY_S)
+
+    def describe_streams(self, group: str) -> DescribedStreamsGroup | None:
+        """The streams group (KIP-1071), or None where there is none of that name. Raises ``BrokerUnavailable``."""
+        return describe_streams_group(self._admin, group, self._timeout_s)
 
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""
@@ -98,7 +103,7 @@ def describes_groups(
         yield GroupDescriber(admin, timeout_s)
 
 
-class _RawAdmin(Admin):
+class _RawAdmin(StreamsAdmin):
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
         """Each group's answer as it came."""
         return {group.group_id: group for group in response.groups}

@@ -1,0 +1,90 @@
+"""A streams group (KIP-1071) to look at: a table of processes, its topology, then sentences.
+
+Nothing is worked out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kstreams_assign.insight.show import COLD, QUIET, bullets
+from kstreams_assign.observe.streams_reasons import streams_reasons, task_list, unknown
+from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask, sources
+
+
+def show_streams(snapshot: StreamsSnapshot, *, assumptions: bool = False) -> RenderableType:
+    """Return the picture of one moment. Without ``assumptions`` what is unknown is only counted."""
+    parts: list[RenderableType] = [_headline(snapshot)]
+    if snapshot.processes:
+        parts.append(_processes(snapshot))
+    parts.append(bullets(_topology(snapshot), QUIET))
+    parts.append(bullets(streams_reasons(snapshot), ""))
+    lines = [f"{subject}: {why}" for subject, why in {**snapshot.gaps, **unknown(snapshot)}.items()]
+    if not assumptions:
+        return Group(*parts, Text(f"\nnot known: {len(lines)} facts: --assumptions lists them", QUIET))
+    return Group(*parts, Text("\nnot known, as the group does not report it:", QUIET), bullets(lines, QUIET))
+
+
+def _headline(snapshot: StreamsSnapshot) -> Text:
+    group = snapshot.group
+    facts = [
+        Text(group.group_id, "bold"),
+        Text("streams protocol"),
+        Text(group.group_state),
+        Text(f"epoch {group.group_epoch}"),
+        Text(f"assignment {group.assignment_epoch}"),
+        Text(f"topology {group.topology.epoch if group.topology else '?'}"),
+        Text(f"assigned by the broker{f' ({group.assignor_name})' if group.assignor_name else ''}"),
+    ]
+    return Text(" · ").join(facts)
+
+
+def _processes(snapshot: StreamsSnapshot) -> Table:
+    """One row a member."""
+    table = Table(box=box.ROUNDED, show_lines=True, header_style="bold")
+    for title in ("process and member", "active", "standby", "still to come", "to give up"):
+        table.add_column(title, overflow="fold")
+    for process, members in snapshot.processes.items():
+        for member in members:
+            awaited, leaving = member.awaited, member.to_revoke
+            table.add_row(
+                _who(process, member),
+                _tasks(member.owned.active),
+                _tasks((*member.owned.standby, *member.owned.warmup)),
+                _tasks((*awaited.active, *awaited.standby, *awaited.warmup), COLD),
+                _tasks((*leaving.active, *leaving.standby, *leaving.warmup), COLD),
+            )
+    return table
+
+
+def _who(process: str, member: SeenMember) -> Text:
+    described = member.described
+    text = Text(process[:8], "bold")
+    text.append(f" epoch {described.member_epoch}", QUIET)
+    endpoint = described.user_endpoint and f"{described.user_endpoint.host}:{described.user_endpoint.port}"
+    tags = ", ".join(f"{key}={value}" for key, value in described.client_tags.items())
+    for line in (described.client_host.lstrip("/"), endpoint, tags):
+        if line:
+            text.append(f"\n{line}", QUIET)
+    text.append(f"\n{described.client_id}")
+    return text
+
+
+def _tasks(tasks: Iterable[StreamsTask], style: str = "") -> Text:
+    return Text(task_list(tasks), style)
+
+
+def _topology(snapshot: StreamsSnapshot) -> list[str]:
+    lines = []
+    for sub in snapshot.subtopologies:
+        held = [size for task, size in snapshot.changelog_sizes.items() if task.subtopology_id == sub.subtopology_id]
+        size = "?" if None in held else f"{sum(size for size in held if size is not None):,}"
+        logs = ", ".join(log.name for log in sub.state_changelog_topics)
+        state = f"; state in {logs} ({size} offsets)" if logs else "; no state"
+        lines.append(f"subtopology {sub.subtopology_id} reads {', '.join(sources(sub)) or 'nothing'}{state}")
+    return lines
