@@ -46,6 +46,9 @@ def test_the_plan_has_each_call_to_the_brokers(plan):
     assert {f"{owner}.{name}" for owner, names in named.items() for name in names} <= seen
 
 
+MAY_BE_MISSED = {"Committer._carry_out: Producer.purge", "Committer._carry_out: Producer.flush"}
+"""Calls that are made only if something is on its way when a commit is given up."""
+
 EXACT_PHASES = {"restore": {"commit"}, "hand-over": {"hand-over"}, "expelled": set()}
 """The scenarios that are played under exactly once, by a phase of theirs, and in which phases all is looked at."""
 
@@ -65,7 +68,8 @@ def killed(sweep, scenario, points):
     """Kill a worker at each point; check that it died there and that nothing is wrong afterwards."""
     outcomes = list(sweep.play_until_reached(scenario, points))
     assert [(str(outcome.point), outcome.successor, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
-    assert [str(outcome.point) for outcome in outcomes if not outcome.reached] == []
+    missed = [outcome.point for outcome in outcomes if not outcome.reached]
+    assert [str(point) for point in missed if point.site not in MAY_BE_MISSED] == []
     assert len(outcomes) == len(points)
 
 
