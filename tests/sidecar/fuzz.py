@@ -27,8 +27,9 @@ from kstreams_assign.sidecar.session import Do, HangUp, Opened, RollBack, Send, 
 from kstreams_assign.wire.framing import VERSION, Frames, frame
 
 SELDOM = ("hello", "commit", "close", "drop")
-OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, "drain"))
-"""Without drain: a worker leaves when any session asks for it."""
+LEAVE = ("drain", "restart")
+"""Never sent: a worker leaves when any session asks for it."""
+OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, *LEAVE))
 
 
 class Hostile:
@@ -213,23 +214,26 @@ class Wire:
         self._socket: socket.socket | None = None
 
     def _begin(self) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX)
+        self._socket = made = socket.socket(socket.AF_UNIX)
         made.settimeout(100)
-        made.connect(self._path)
-        made.sendall(self._hostile.hello())
+        try:
+            made.connect(self._path)
+            made.sendall(self._hostile.hello())
+        except OSError:
+            self._end()
+            raise
         self._frames = Frames(2**24)
         self.sessions += 1
         return made
 
     def send(self, stream: bytes, leave: bool) -> None:
-        if self._socket is None:
-            self._socket = self._begin()
+        made = self._socket or self._begin()
         try:
             for piece in self._hostile.cuts(stream):
-                self._socket.sendall(piece)
+                made.sendall(piece)
             if leave:
-                self._socket.shutdown(socket.SHUT_WR)
-            self._read(self._socket, None if leave else 0)
+                made.shutdown(socket.SHUT_WR)
+            self._read(made, None if leave else 0)
         except OSError:
             self._end()
 
