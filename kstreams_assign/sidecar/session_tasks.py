@@ -46,7 +46,7 @@ class SessionTask:
         With ``timers`` those that were polled are deleted there.
         """
         if timers and self.timers:
-            self.running.timing.timer_queue.done(self.timers)
+            self.running.timing.done(self.timers)
             self.timers, self.wrote = [], True
         for partition, offset in sorted(self.rejected):
             if offset < chosen.get(partition, -1):

@@ -46,6 +46,7 @@ ROWS = (
     ),
     MetricRow(f"{THREAD}_process_total", Kind.COUNTER, "records", "Input records processed."),
     MetricRow(f"{THREAD}_commit_total", Kind.COUNTER, "commits", "Commits that succeeded."),
+    MetricRow(f"{THREAD}_punctuate_total", Kind.COUNTER, "calls", "Calls of punctuators (`task.every`)."),
     MetricRow(
         f"{TOPIC}_records_consumed_total",
         Kind.COUNTER,
@@ -160,6 +161,20 @@ ROWS = (
         Kind.COUNTER,
         "records",
         "Input records of a task that were sent to the dead-letter topic.",
+        ("task_id",),
+    ),
+    MetricRow(
+        f"{OURS}_timers_fired_total",
+        Kind.COUNTER,
+        "timers",
+        "Keyed timers of a task that have fired, in commits that succeeded.",
+        ("task_id",),
+    ),
+    MetricRow(
+        f"{OURS}_entries_expired_total",
+        Kind.COUNTER,
+        "entries",
+        "Entries of a task's stores with a `ttl_ms` that commits have deleted because their time was over.",
         ("task_id",),
     ),
     MetricRow(

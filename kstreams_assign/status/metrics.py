@@ -109,6 +109,7 @@ def _thread(status: Status) -> Iterator[Metric]:
     yield _value(f"{STREAM}_client_state", client_state(status))
     yield _value(f"{THREAD}_process_total", status.records_total)
     yield _value(f"{THREAD}_commit_total", status.commits_total)
+    yield _value(f"{THREAD}_punctuate_total", meters.punctuated_total)
     yield _family(f"{TOPIC}_records_consumed_total", _by_topic(meters.records_consumed))
     yield _family(f"{TOPIC}_records_produced_total", _by_topic(meters.records_produced))
     yield _family(f"{TASK}_dropped_records_total", _by_task_id(meters.records_dropped))
@@ -167,6 +168,8 @@ def _commits(status: Status) -> Iterator[Metric]:
     yield _value(f"{OURS}_commit_failures_total", status.meters.commit_failures_total)
     yield _value(f"{OURS}_transactions_aborted_total", status.transactions_aborted_total)
     yield _family(f"{OURS}_dead_letters_total", _by_task_id(status.meters.dead_letters))
+    yield _family(f"{OURS}_timers_fired_total", _by_task_id(status.meters.timers_fired))
+    yield _family(f"{OURS}_entries_expired_total", _by_task_id(status.meters.entries_expired))
 
 
 def _tasks(status: Status) -> Iterator[Metric]:

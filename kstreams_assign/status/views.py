@@ -101,6 +101,9 @@ class Meters:
     records_produced: Mapping[TaskTopic, int] = field(default_factory=dict)
     records_dropped: Mapping[TaskId, int] = field(default_factory=dict)
     dead_letters: Mapping[TaskId, int] = field(default_factory=dict)
+    punctuated_total: int = 0
+    timers_fired: Mapping[TaskId, int] = field(default_factory=dict)
+    entries_expired: Mapping[TaskId, int] = field(default_factory=dict)
     restored: Mapping[TaskId, int] = field(default_factory=dict)
     updated: Mapping[TaskId, int] = field(default_factory=dict)
     state_bytes: Mapping[TaskId, int] = field(default_factory=dict)

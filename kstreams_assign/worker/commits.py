@@ -74,6 +74,14 @@ class Commits:
         """By task and topic, of the commits so far. From any thread."""
         return self._committer.records_produced.view()
 
+    def timers_fired(self) -> dict[TaskId, int]:
+        """By task, the keyed timers whose effects are in a commit. From any thread."""
+        return self._committer.timers_fired.view()
+
+    def entries_expired(self) -> dict[TaskId, int]:
+        """By task, the entries that commits have deleted because their time was over. From any thread."""
+        return self._committer.entries_expired.view()
+
     def begin(self, running: Mapping[TaskId, Running], stores: Mapping[TaskId, TaskStores]) -> CommitEnded | None:
         """Take everything that is done so far; return the end of the commit if there is nothing to commit.
 

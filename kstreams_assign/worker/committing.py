@@ -141,6 +141,8 @@ class Committer:
         self.done_total = self.aborted_total = self.failed_total = 0
         self.durations = Durations()
         self.records_produced: Totals[TaskTopic] = Totals()
+        self.timers_fired: Totals[TaskId] = Totals()
+        self.entries_expired: Totals[TaskId] = Totals()
         self.settle()  # what a predecessor left open holds up who restores its tasks
 
     # --- what the processing loop asks for -------------------------------------------------
@@ -282,6 +284,10 @@ class Committer:
         for share in self._shares:
             for topic, count in count_topics(share.work.taken.emitted).items():
                 self.records_produced.add((share.task, topic), count)
+            if share.work.fired:
+                self.timers_fired.add(share.task, share.work.fired)
+            if share.work.expired:
+                self.entries_expired.add(share.task, share.work.expired)
 
     # --- the steps -------------------------------------------------------------------------
 

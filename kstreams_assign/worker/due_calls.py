@@ -71,6 +71,7 @@ class DueCalls:
         ]
         self._running: dict[TaskId, Running] = {}
         self.emit: EventListener = _nothing
+        self.punctuated_total = 0
 
     def begins(self, running: Running) -> Callable[[], None] | None:
         """A task runs; return the call of its ``init``, if there is one."""
@@ -100,6 +101,7 @@ class DueCalls:
         done = Amount()
         for punctuation, clock, now_ms in running.timing.punctuations():
             done += self._punctuate(running, punctuation, clock, now_ms)
+            self.punctuated_total += 1
         return done + self._fire(running, timers_max)
 
     def _init(self, running: Running, init: Init) -> None:
@@ -154,7 +156,7 @@ class DueCalls:
             if timers:
                 running.timing.timer_queue.take_again(timers)
         if timers:
-            running.timing.timer_queue.done(timers)
+            running.timing.done(timers)
         if running.workspace.holds_work():
             running.seal({})
         return Amount(number, running.grown_bytes(), self._now_ms() - began_ms)

@@ -95,13 +95,13 @@ class TaskExpiry:
         keys = [key for of_store in self._found.values() for key in of_store]
         return Amount(len(keys), sum(map(len, keys)))
 
-    def add_to(self, taken: Taken) -> Taken:
-        """Return what a commit takes with the tombstones of expired entries, those among its own writes included.
+    def add_to(self, taken: Taken) -> tuple[Taken, int]:
+        """Return what a commit takes with the tombstones of expired entries, its own writes included, and their number.
 
         A write of the commit that has not expired is newer than the entry that was found.
         """
         found, self._found = self._found, {}
-        writes, times = dict(taken.writes), dict(taken.times)
+        writes, times, number = dict(taken.writes), dict(taken.times), 0
         for name, clock in self._clocks.items():
             now_ms = self._now_ms.get(name, -1)
             written = taken.writes.get(name, {})
@@ -111,7 +111,8 @@ class TaskExpiry:
             if expired:
                 writes[name] = {**written, **dict.fromkeys(expired)}
                 times[name] = {**taken.times.get(name, {}), **dict.fromkeys(expired, max(now_ms, 0))}
-        return taken._replace(writes=writes, times=times)
+                number += len(expired)
+        return taken._replace(writes=writes, times=times), number
 
 
 def task_expiry(

@@ -48,11 +48,16 @@ _timestamp_of = itemgetter(Record._fields.index("timestamp_ms"))
 
 
 class Work(NamedTuple):
-    """What a task brings into a commit: its writes and records, and the input offsets with their metadata."""
+    """What a task brings into a commit: its writes and records, and the input offsets with their metadata.
+
+    ``fired``: how many keyed timers were done, ``expired``: how many entries the commit deletes as their time is over.
+    """
 
     taken: Taken
     offsets: Mapping[TopicPartition, int]
     metadata: Mapping[TopicPartition, str]
+    fired: int = 0
+    expired: int = 0
 
 
 @dataclass(slots=True)
@@ -124,14 +129,16 @@ class Running:
         from a member that is no longer in the generation.
         """
         self.written_bytes = 0
-        taken = self.workspace.take() if self.sealed else NOTHING
+        taken, fired, expired = NOTHING, 0, 0
+        if self.sealed:
+            taken, fired = self.workspace.take(), self.timing.take_fired()
         if self.expiry is not None:
-            taken = self.expiry.add_to(taken)
+            taken, expired = self.expiry.add_to(taken)
         self.sealed = False
         offsets = self.offsets.take() or dict(sorted(self.offsets.positions.items())[:1])
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
-        return Work(taken, offsets, metadata)
+        return Work(taken, offsets, metadata, fired, expired)
 
 
 def error_text(error: BaseException) -> str:
@@ -225,6 +232,11 @@ class Labour:
     def refuses_write(self, task: TaskId, store: str, refused: RecordRefused) -> bool:  # noqa: ARG002  # see the sidecar
         """Whether a value that is too large for its changelog is not written again; otherwise the worker ends."""
         return False
+
+    @property
+    def punctuated_total(self) -> int:
+        """How often punctuators were called; from any thread."""
+        return 0
 
     def turn(self) -> None:
         """The loop has been round once."""
@@ -346,6 +358,10 @@ class Functions(Labour):
 
     def wait_ms(self) -> int | None:
         return self._due_calls.wait_ms() if self._left else None
+
+    @property
+    def punctuated_total(self) -> int:
+        return self._due_calls.punctuated_total
 
     def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
         """Undo a batch in which the function raised, and split it; set a record aside that is alone."""

@@ -12,10 +12,10 @@ from kstreams_assign.model import TopologyShape
 from kstreams_assign.status.build import status_of
 from kstreams_assign.status.values import Status
 from kstreams_assign.status.views import Meters, Views
-from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.keeping_tables import KeptTables
+from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
@@ -36,7 +36,7 @@ class Parts:
     restoring: RestoreThread
     waiting: WaitingTasks
     sizes: StateSizes
-    bad_records: BadRecords
+    labour: Labour
     tables: KeptTables
     log: EventLog
     closing: Callable[[], bool]
@@ -78,8 +78,11 @@ class Parts:
             commit_failures_total=commits.failed_total,
             records_consumed=self.processor.feeding.records_consumed.view(),
             records_produced=commits.records_produced(),
-            records_dropped=self.bad_records.dropped(),
-            dead_letters=self.bad_records.dead_letters(),
+            records_dropped=self.labour.bad_records.dropped(),
+            dead_letters=self.labour.bad_records.dead_letters(),
+            punctuated_total=self.labour.punctuated_total,
+            timers_fired=commits.timers_fired(),
+            entries_expired=commits.entries_expired(),
             restored=self.restoring.restored.view(),
             updated=self.restoring.updated.view(),
             state_bytes=self.sizes.bytes_by_task,

@@ -446,7 +446,7 @@ class _Running:
             self._restoring,
             self._waiting,
             StateSizes(local.directory),
-            labour.bad_records,
+            labour,
             self._tables,
             log,
             ending.is_set,

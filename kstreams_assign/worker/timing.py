@@ -150,6 +150,7 @@ class Timing:
             "wall": PunctuationQueue(),
         }
         self._queue: TimerQueue | None = None
+        self._fired = 0
         self._timers: Timers | None = None
         if declared is not None and stores is not None:
             place = Place(task, "timers", at_work)
@@ -220,6 +221,16 @@ class Timing:
             while now_ms is not None and (punctuation := queue.take(now_ms)) is not None:
                 yield punctuation, clock, now_ms
                 queue.put_back(punctuation, now_ms)
+
+    def done(self, timers: Sequence[Timer]) -> None:
+        """Delete timers whose call has succeeded."""
+        self.timer_queue.done(timers)
+        self._fired += len(timers)
+
+    def take_fired(self) -> int:
+        """Return how many timers were done since this was asked last: a commit has their effects."""
+        fired, self._fired = self._fired, 0
+        return fired
 
     def take(self, timers_max: int) -> list[Timer]:
         """Take the next timers that are due, at most so many."""

@@ -112,10 +112,10 @@ class Stand:
     def commit_begins(self) -> tuple[set[bytes], dict[TopicPartition, int]]:
         """Begin a commit as the processor does; return what it takes."""
         assert self.handler.wants_commit()
-        taken, offsets, _ = self.running.take()
+        work = self.running.take()
         self.handler.commit_begins()
         self.handler.turn()
-        return set(taken.writes.get("totals", ())), dict(offsets)
+        return set(work.taken.writes.get("totals", ())), dict(work.offsets)
 
 
 @pytest.fixture

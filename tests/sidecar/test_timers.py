@@ -42,7 +42,7 @@ class Stand:
         self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
         self.stores = MemoryStores(["totals", "timers"])
         self.failed: list[Exception] = []
-        self.number = 0
+        self.number = self.fired = 0
         self.port = Port()
         self.begin()
         self.handler.open(self.port)
@@ -88,11 +88,12 @@ class Stand:
 
     def commit(self, **fields: object) -> None:
         self.ask("commit", **fields)
-        taken, _, _ = self.running.take() if self.running.news else ((), {}, {})
+        work = self.running.take() if self.running.news else None
         self.handler.commit_begins()
-        if taken:
-            self.stores.write({name: writes.items() for name, writes in taken.writes.items()}, {})
+        if work is not None:
+            self.stores.write({name: writes.items() for name, writes in work.taken.writes.items()}, {})
             self.workspace.landed()
+            self.fired += work.fired
         self.handler.commit_ends(CommitEnd.DONE)
 
     def kept(self) -> list[Timer]:
@@ -115,6 +116,7 @@ def test_timers_come_with_a_poll_when_they_are_due_and_the_commit_deletes_them(s
     assert [timer.key for timer in stand.kept()] == [b"b", b"a", b"c"]
     stand.commit()
     assert stand.kept() == [Timer(b"c", 9_000)]
+    assert stand.fired == 2
 
 
 def test_a_poll_that_waits_is_answered_when_a_timer_is_due(stand: Stand) -> None:

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from kstreams_assign import ConfigError, Event, Punctuation, Record, Subtopology, Task, Timer, TopologyTestDriver
+from kstreams_assign import (
+    ConfigError,
+    Event,
+    Punctuation,
+    Record,
+    Store,
+    Subtopology,
+    Task,
+    TaskId,
+    Timer,
+    TopologyTestDriver,
+)
 from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.events import FunctionFailedEvent, RecordSetAsideEvent
 
@@ -417,3 +428,37 @@ def test_init_that_fails_ends_the_driver_whatever_on_error_says() -> None:
     with pytest.raises(ValueError, match="no") as raised:
         driver_of(init=setup, on_error="skip")
     assert raised.value.__notes__ == ["task 0_0, init"]
+
+
+# --- what the metrics count ---------------------------------------------------------------
+
+
+def test_fired_timers_and_expired_entries_count_with_the_commit_that_has_them(guarantee: str) -> None:
+    def process(task: Task, records: Sequence[Record]) -> None:
+        remind(task, records)
+        for record in records:
+            assert record.key is not None
+            task.store("sessions").put(record.key, b"")
+
+    sub = Subtopology(process, sources=["in"], stores=[Store("sessions", ttl_ms=1_000)], sinks=["out"], timers=fire)
+    with TopologyTestDriver([sub], now_ms=NOW_MS, processing_guarantee=guarantee) as driver:
+        commits, task = driver._loop.commits, TaskId(0, 0)
+        driver.pipe("in", b"a", b"500", 0)
+        driver.pipe("in", b"b", b"500", 0)
+        assert (commits.timers_fired(), commits.entries_expired()) == ({}, {})
+        driver.fail_next_commit()
+        driver.pipe("in", b"c", b"9000", 2_000)
+        assert {*outputs(driver)} == {(b"a", b"500"), (b"b", b"500")}
+        assert (commits.timers_fired(), commits.entries_expired()) == ({task: 2}, {task: 2})
+
+
+def test_calls_of_punctuators_are_counted() -> None:
+    def setup(task: Task) -> None:
+        task.every(1_000, punctuate, clock="wall")
+
+    with driver_of(init=setup) as driver:
+        assert driver._functions.punctuated_total == 0
+        driver.advance(1_000)
+        driver.advance(999)
+        driver.advance(1)
+        assert driver._functions.punctuated_total == 2

@@ -285,7 +285,7 @@ def expiry(entries: int, now_ms: int = 10_000) -> TaskExpiry:
 
 
 def expired(of: TaskExpiry) -> int:
-    return sum(map(len, of.add_to(Taken({}, {}, ())).writes.values()))
+    return sum(map(len, of.add_to(Taken({}, {}, ()))[0].writes.values()))
 
 
 def test_the_tasks_of_a_process_share_the_limit_and_a_failed_commit_halves_it() -> None:
@@ -343,9 +343,10 @@ def test_a_commit_that_only_deletes_has_the_last_offsets_so_that_the_group_check
     running = running_with(of)
     Expiries(lambda _task, _error: None).find([(TASK, of, running.offsets.done_to())])
     assert running.news
-    taken, offsets, _ = running.take()
-    assert (taken.writes, taken.times) == ({STORE: {b"0": None}}, {STORE: {b"0": 10_000}})
-    assert offsets == {INPUT: 7}
+    work = running.take()
+    assert (work.taken.writes, work.taken.times) == ({STORE: {b"0": None}}, {STORE: {b"0": 10_000}})
+    assert work.offsets == {INPUT: 7}
+    assert (work.expired, running.take().expired) == (1, 0)
     assert not running.news
 
 
