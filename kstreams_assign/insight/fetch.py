@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import SequenceMatcher
 
@@ -27,6 +27,7 @@ from kstreams_assign.observe.topology import CHANGELOG
 from kstreams_assign.wire import (
     DescribedStreamsGroup,
     GroupMetadata,
+    decode_consumer_assignment,
     decode_consumer_subscription,
     decode_group_metadata,
 )
@@ -95,6 +96,7 @@ class GroupReader:
             partition_counts=counts,
             end_offsets=ends,
             begin_offsets=begins,
+            committed_metadata=self._committed_metadata(group, members, gaps),
             gaps=gaps,
         )
 
@@ -176,6 +178,17 @@ class GroupReader:
         subscribed = {topic for member in members for topic in _subscribed(member)}
         return {name: count for name, count in there.items() if name in subscribed or name.startswith(f"{group}-")}
 
+    def _committed_metadata(
+        self, group: str, members: Iterable[DescribedMember], gaps: dict[str, str]
+    ) -> dict[TopicPartition, str]:
+        """Return the metadata beside the committed offsets of what the members read."""
+        try:
+            read = self._describer.committed_metadata(group, {at for each in members for at in _reads(each)})
+        except BrokerError as cause:
+            gaps["committed_metadata"] = f"which tasks are paused could not be read: {cause}"
+            return {}
+        return {partition: text for partition, text in read.items() if text}
+
     def _bounds(
         self, group: str, counts: Mapping[str, int], gaps: dict[str, str]
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
@@ -226,6 +239,13 @@ def take_snapshot(
 def _subscribed(member: DescribedMember) -> tuple[str, ...]:
     try:
         return decode_consumer_subscription(member.subscription).topics
+    except MalformedUserData:  # reported where the group is decoded
+        return ()
+
+
+def _reads(member: DescribedMember) -> tuple[TopicPartition, ...]:
+    try:
+        return decode_consumer_assignment(member.assignment).assigned_partitions if member.assignment else ()
     except MalformedUserData:  # reported where the group is decoded
         return ()
 

@@ -7,13 +7,14 @@ must not: the sentences about them (``reasons``) and their JSON (``document``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from kstreams_assign.assign import Plan, is_instance_balanced, is_subtopology_balanced, owner_changes
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.lags import CopyLag, copy_lags
+from kstreams_assign.observe.pauses import paused_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Description:
     what a rebalance would move once all replicas that can catch up have done so; ``next_standbys``: the warm-ups, each
     with its process, that it would keep as standbys; ``will_probe``: whether it would ask for another probe.
     ``restores``: per process its stateful tasks without a replica elsewhere; ``risks``: those whose replicas were all
-    behind at the last join. ``unowned``: tasks without a process.
+    behind at the last join. ``unowned``: tasks without a process. ``paused``: tasks with the time of their pause.
     """
 
     group: ObservedGroup
@@ -59,6 +60,7 @@ class Description:
     risks: Mapping[UUID, tuple[TaskId, ...]]
     unowned: tuple[TaskId, ...]
     racks: tuple[Racks, ...]
+    paused: Mapping[TaskId, int] = field(default_factory=dict)
 
     @property
     def balanced(self) -> bool:
@@ -108,6 +110,7 @@ def describe(group: ObservedGroup) -> Description:
         risks=risks,
         unowned=tuple(sorted(group.tasks.keys() - owners.keys())),
         racks=_racks(group),
+        paused=paused_tasks(group.decoded),
     )
 
 

@@ -35,6 +35,7 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
         "taken_ms": snapshot.taken_ms,
         "processes": [_process(about, process) for process in decoded.processes],
         "awaited": {str(process): each.left_ms for process, each in decoded.awaited.items()},
+        "paused": {str(task): since_ms for task, since_ms in about.paused.items()},
         "waiting": {str(task): str(process) for task, process in sorted(decoded.waiting.items())},
         "unreadable": {member: list(why) for member, why in decoded.unreadable.items()},
         "next_moves": [

@@ -50,6 +50,7 @@ def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
     parts: list[Callable[[], list[str]]] = [
         lambda: _troubles(group),
         lambda: _between(about, names),
+        lambda: _paused(about),
         lambda: _probe(about, names),
         lambda: _waiting(about, names),
         lambda: [_slow(copy, group, names) for copy in slow],
@@ -95,6 +96,18 @@ def _awaits(group: ObservedGroup) -> list[str]:
         wait = f": {task_list(tasks)} wait for it" if tasks else "; no task waits for it"
         sentences.append(f"{str(process)[:SHORTEST_NAME]} restarts{wait}, {span(each.left_ms)} at most")
     return sentences
+
+
+def _paused(about: Description) -> list[str]:
+    """Describe the paused tasks; a member that is not ours does not know of pauses."""
+    if not about.paused:
+        return []
+    taken_ms, owners = about.group.decoded.snapshot.taken_ms, about.group.owners
+    ours = {process.process_id for process in about.group.decoded.processes if process.ours}
+    tasks = [f"{task} (for {span(taken_ms - since_ms)})" for task, since_ms in about.paused.items()]
+    working = [task for task in about.paused if owners.get(task) not in ours]
+    java = [f"not ours, so processed though paused: {task_list(working)}"] if working else []
+    return [f"paused: {_listed(tasks)}", *java]
 
 
 def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:

@@ -40,8 +40,9 @@ class GroupSnapshot:
     ``generation`` and ``leader`` (a member id) are None if the group's metadata record could not be read, or is of
     another generation. ``partition_counts`` holds the subscribed topics and those named after the group;
     ``end_offsets`` and ``begin_offsets`` are those of the changelogs, and empty if they were not requested or could
-    not be read. ``assigned_ms`` is when the generation was completed, by the broker's clock. ``gaps``: what could not
-    be read, and why.
+    not be read. ``assigned_ms`` is when the generation was completed, by the broker's clock. ``committed_metadata``:
+    the text beside the committed offset of each input partition that has one. ``gaps``: what could not be read, and
+    why.
     """
 
     group: str
@@ -56,6 +57,7 @@ class GroupSnapshot:
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     begin_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    committed_metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
     gaps: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +78,7 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
         "partition_counts": dict(snapshot.partition_counts),
         "end_offsets": _by_topic(snapshot.end_offsets),
         "begin_offsets": _by_topic(snapshot.begin_offsets),
+        "committed_metadata": _by_topic(snapshot.committed_metadata),
         "gaps": dict(snapshot.gaps),
     }
     return json.dumps(content, indent=1) + "\n"
@@ -102,8 +105,9 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
         leader=fields.or_none("leader", str),
         assigned_ms=fields.or_none("assigned_ms", int),
         partition_counts=fields.table("partition_counts", int),
-        end_offsets=_partitions(fields, "end_offsets"),
-        begin_offsets=_partitions(fields, "begin_offsets"),
+        end_offsets=_partitions(fields, "end_offsets", int),
+        begin_offsets=_partitions(fields, "begin_offsets", int),
+        committed_metadata=_partitions(fields, "committed_metadata", str) if "committed_metadata" in content else {},
         gaps=fields.table("gaps", str),
     )
 
@@ -134,20 +138,20 @@ def _base64(text: str) -> bytes:
     return b64decode(text, validate=True)
 
 
-def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    topics: dict[str, dict[str, int]] = {}
-    for partition, offset in sorted(offsets.items()):
-        topics.setdefault(partition.topic, {})[str(partition.partition)] = offset
+def _by_topic(values: Mapping[TopicPartition, Kind]) -> dict[str, dict[str, Kind]]:
+    topics: dict[str, dict[str, Kind]] = {}
+    for partition in sorted(values):
+        topics.setdefault(partition.topic, {})[str(partition.partition)] = values[partition]
     return topics
 
 
-def _partitions(fields: _Fields, key: str) -> dict[TopicPartition, int]:
+def _partitions(fields: _Fields, key: str, kind: type[Kind]) -> dict[TopicPartition, Kind]:
     topics = fields.table(key, dict)
     inner = {topic: _Fields(fields.name, f"{key}.", topics) for topic in topics}
     return {
-        TopicPartition(topic, fields.number(f"{key}.{topic}", partition)): offset
+        TopicPartition(topic, fields.number(f"{key}.{topic}", partition)): value
         for topic, of_topic in inner.items()
-        for partition, offset in of_topic.table(topic, int).items()
+        for partition, value in of_topic.table(topic, kind).items()
     }
 
 

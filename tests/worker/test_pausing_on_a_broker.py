@@ -36,6 +36,12 @@ def command(app: App, number: int, *words: str) -> tuple[int, str, str]:
     return asked.returncode, asked.stdout, asked.stderr
 
 
+def paused_in_inspect(app: App) -> list[str]:
+    """Return the paused tasks as ``inspect`` finds them at the brokers."""
+    words = [sys.executable, "-m", "kstreams_assign", "inspect", app.name, "-b", app.broker, "--json"]
+    return list(json.loads(subprocess.run(words, capture_output=True, timeout=PATIENCE_S, check=True).stdout)["paused"])
+
+
 def of_partition(words: Sequence[bytes], number: int) -> Counter[bytes]:
     return Counter(word for word in words if partition_of(word, PARTITIONS) == number)
 
@@ -56,7 +62,9 @@ def test_a_pause_survives_a_kill_and_a_move_and_each_output_comes_once(
         process.until_running(PARTITIONS)
         app.send(WORDS)
         until(lambda: counted(app) == Counter(WORDS))
+        assert paused_in_inspect(app) == []
         assert command(app, 1, "pause", "0_0") == (0, "0_0 paused\n", "")
+        assert paused_in_inspect(app) == ["0_0"]
         app.send(WORDS)
         rest = Counter(WORDS) + Counter(WORDS) - of_partition(WORDS, 0)
         until(lambda: counted(app) == rest)
@@ -67,6 +75,7 @@ def test_a_pause_survives_a_kill_and_a_move_and_each_output_comes_once(
         process = Process(app, 2, **settings)
         process.until(lambda _: len(process.named("task_paused")) == PARTITIONS)
         assert command(app, 2, "resume", *(f"0_{n}" for n in range(1, PARTITIONS)))[0] == 0
+        assert paused_in_inspect(app) == ["0_0"]
         app.send(WORDS)
         rest = Counter([*WORDS, *WORDS, *WORDS]) - of_partition([*WORDS, *WORDS], 0)
         until(lambda: counted(app) == rest)

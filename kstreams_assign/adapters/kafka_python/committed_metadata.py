@@ -25,6 +25,16 @@ _RETRY_S = 0.1
 _ENDS = "\x00"  # confluent-kafka writes a zero byte behind it
 
 
+def committed_metadata(admin: Admin, group: str, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, str]:
+    """Return what was committed last, as a connected client is told; empty where that was nothing.
+
+    Raises ``BrokerUnavailable``, ``BrokerError``.
+    """
+    with translated(f"committed metadata of {group}"):
+        answers = admin.list_group_offsets({group: [KafkaTopicPartition(*at) for at in partitions]})[group]
+    return {TopicPartition(*at): (answer.metadata or "").rstrip(_ENDS) for at, answer in answers.items()}
+
+
 class CommittedMetadata:
     """Asks for the metadata of one group's commits; connects with the first question, or before. Threads may share it.
 
@@ -70,10 +80,7 @@ class CommittedMetadata:
                 threading.Event().wait(_RETRY_S)
 
     def _read(self, wanted: list[KafkaTopicPartition]) -> dict[TopicPartition, str]:
-        admin = self._connected()
-        with translated(f"committed metadata of {self._group_id}"):
-            answers = admin.list_group_offsets({self._group_id: wanted})[self._group_id]
-        return {TopicPartition(*at): (answer.metadata or "").rstrip(_ENDS) for at, answer in answers.items()}
+        return committed_metadata(self._connected(), self._group_id, wanted)
 
     def _connected(self) -> Admin:
         if self._admin is None:

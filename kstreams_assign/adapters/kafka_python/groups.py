@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 
 from kstreams_assign.adapters.kafka_python.admin import connected
+from kstreams_assign.adapters.kafka_python.committed_metadata import committed_metadata
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.streams_groups import (
     ABSENT,
@@ -25,6 +26,7 @@ from kstreams_assign.adapters.kafka_python.streams_groups import (
     StreamsAdmin,
     describe_streams_group,
 )
+from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import DescribedStreamsGroup
 
 GONE = "Dead"
@@ -86,6 +88,13 @@ class GroupDescriber:
     def describe_streams(self, group: str) -> DescribedStreamsGroup | None:
         """The streams group (KIP-1071), or None where there is none of that name. Raises ``BrokerUnavailable``."""
         return describe_streams_group(self._admin, group, self._timeout_s)
+
+    def committed_metadata(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return the metadata beside the committed offsets; empty where there is none.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        return committed_metadata(self._admin, group, partitions)
 
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""
