@@ -152,11 +152,12 @@ def clean(
     task: Annotated[list[str] | None, typer.Option(help="Only this task, such as 0_1; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
 ) -> None:
-    """Remove task state from a state directory that no process uses; changelogs restore it where it is needed again.
+    """Remove state from a state directory that no process uses; it is restored where it is needed again.
 
-    Without --older-than and --task, all of it is removed except stores without a changelog. The process id stays. The
-    file "journal" of the directory says what was removed, when and why. Exit status 1 if a process uses the directory,
-    a named task has no state there, or something could not be removed; 2 for wrong settings.
+    Without --older-than and --task, all of it is removed, global tables too, except stores without a changelog. The
+    process id stays. The file "journal" of the directory says what was removed, when and why. Exit status 1 if a
+    process uses the directory, a named task has no state there, or something could not be removed; 2 for wrong
+    settings.
 
     Example: kstreams-assign clean --config worker.toml --dry-run --older-than 7d
 

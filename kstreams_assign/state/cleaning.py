@@ -15,6 +15,7 @@ from pathlib import Path
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import application_folder, last_written_ms, replay, tasks_in
+from kstreams_assign.state.global_folders import GLOBAL_FOLDER
 from kstreams_assign.state.identity import FILE as PROCESS_FILE
 from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, read_alive_ms, read_journal
 from kstreams_assign.state.journal_lines import JournalContents, iso
@@ -29,7 +30,7 @@ DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOUR
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tasks to remove: those last used at least ``older_than_ms`` ago; if ``tasks`` are named, only these.
+    """What to remove: what was last used at least ``older_than_ms`` ago; if ``tasks`` are named, only these.
 
     ``unlogged`` returns a task's stores without a changelog. They cannot be restored, so such a task must be named.
     """
@@ -41,7 +42,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """An entry of the directory. ``idle_ms``: the time since it was last used; None for an entry that is not a task's.
+    """An entry of the directory. ``idle_ms``: the time since it was last used; None for one that is no state.
 
     ``goes``: it is removed, or would be. ``failed``: its removal failed.
     """
@@ -83,7 +84,7 @@ def clean(root: Path, application_id: str, selection: Selection, wall_ms: Callab
             replay(journal, folder, None, "kstreams-assign clean")
             trash = Trash(folder / TRASH_FOLDER, journal)
             for entry in entries:
-                if entry.goes and entry.task is not None:
+                if entry.goes and not entry.name.startswith(f"{TRASH_FOLDER}/"):
                     trash.take(folder / entry.name, f"kstreams-assign clean: {entry.why}")
             trash.empty()
             return [_with_outcome(folder, entry) for entry in entries]
@@ -120,11 +121,11 @@ def _survey(folder: Path, selection: Selection, now_ms: int) -> list[StateEntry]
             f"no state of task {', '.join(missing)} in {folder.absolute()}; tasks there: "
             f"{', '.join(map(str, tasks)) or 'none'}"
         )
-    trash = folder / TRASH_FOLDER
-    names = {*map(str, tasks), *OURS, *DRAFTS}
+    names = {*map(str, tasks), *OURS, *DRAFTS, GLOBAL_FOLDER}
     return [
         *(_task(folder, task, contents, alive_ms, selection, now_ms) for task in tasks),
-        *(_in_trash(entry, contents, now_ms) for entry in (sorted(trash.iterdir()) if trash.is_dir() else ())),
+        *(_global_table(entry, selection, now_ms) for entry in _entries(folder / GLOBAL_FOLDER)),
+        *(_in_trash(entry, contents, now_ms) for entry in _entries(folder / TRASH_FOLDER)),
         *(_stranger(entry) for entry in sorted(folder.iterdir()) if entry.name not in names),
     ]
 
@@ -140,12 +141,20 @@ def _task(
     return StateEntry(path.name, task, _size_bytes(path), idle_ms, not stays, why)
 
 
-def _reason_to_stay(task: TaskId, idle_ms: int, selection: Selection) -> str | None:
+def _global_table(path: Path, selection: Selection, now_ms: int) -> StateEntry:
+    """A worker builds it again from its topic."""
+    idle_ms = max(0, now_ms - last_written_ms(path))
+    stays = _reason_to_stay(None, idle_ms, selection)
+    why = stays or f"global table, last written {iso(now_ms - idle_ms)}"
+    return StateEntry(f"{GLOBAL_FOLDER}/{path.name}", None, _size_bytes(path), idle_ms, not stays, why)
+
+
+def _reason_to_stay(task: TaskId | None, idle_ms: int, selection: Selection) -> str | None:
     if selection.tasks and task not in selection.tasks:
         return "not among the named tasks"
     if idle_ms < selection.older_than_ms:
         return "used more recently than the requested age"
-    if not selection.tasks and (stores := selection.unlogged(task)):
+    if task is not None and not selection.tasks and (stores := selection.unlogged(task)):
         return f"{', '.join(stores)} has no changelog and cannot be restored; name the task to remove it"
     return None
 
@@ -159,6 +168,10 @@ def _in_trash(entry: Path, contents: JournalContents, now_ms: int) -> StateEntry
     )
     idle_ms = None if line is None else max(0, now_ms - line.at_ms)
     return StateEntry(f"{TRASH_FOLDER}/{entry.name}", None, _size_bytes(entry), idle_ms, line is not None, why)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def _stranger(entry: Path) -> StateEntry:

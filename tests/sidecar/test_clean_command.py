@@ -115,6 +115,23 @@ def test_named_tasks_go_alone_even_without_a_changelog(state, run):
     assert (state / "0_0" / "data").exists()
 
 
+def test_global_tables_go_by_age_and_stay_if_tasks_are_named(state, run, monkeypatch):
+    for name, day in (("names", 0), ("rates", 2)):
+        (table := state / "global" / name).mkdir(parents=True)
+        (table / "data").write_bytes(b"x" * 10)
+        for path in (table / "data", table):
+            os.utime(path, (0, (NOW_MS + day * DAY_MS) / 1000))
+    monkeypatch.setattr("kstreams_assign.sidecar.clean.wall_ms", lambda: NOW_MS + 3 * DAY_MS)
+    assert why(run("--task", "0_0", "--dry-run"), "global/names") == "not among the named tasks"
+    facts = run("--older-than", "2d")
+    assert "global/names" in names(facts, goes=True)
+    assert why(facts, "global/names") == "global table, last written 2023-11-14T22:13:20.000Z"
+    assert names(facts, goes=False)[:2] == ["1_0", "global/rates"]
+    assert [path.name for path in (state / "global").iterdir()] == ["rates"]
+    run()
+    assert list((state / "global").iterdir()) == []
+
+
 @pytest.mark.usefixtures("state")
 def test_people_get_a_table(run):
     assert run("--dry-run", as_json=False).splitlines()[-1] == "2.9 KiB would be freed, 3 of 6 entries"
