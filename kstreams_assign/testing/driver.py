@@ -71,7 +71,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 _FIXED: Mapping[str, Any] = {
     "commit_interval_ms": 1 << 60,  # the driver commits
-    "statestore_cache_max_bytes": 0,  # its stores are in memory
 }
 _NEEDED: Mapping[str, Any] = {"application_id": "test", "bootstrap_servers": "localhost:9092"}
 
@@ -128,7 +127,7 @@ class TopologyTestDriver:
         self._stores: dict[TaskId, TaskStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
-        self._prepared: list[tuple[TaskStores, WriteBuffer]] = []
+        self._prepared: list[tuple[TaskId, WriteBuffer]] = []
         self._auto_commit = auto_commit
         clocks = self._clock.clocks()
         self._functions = DrivenFunctions(
@@ -312,7 +311,7 @@ class TopologyTestDriver:
 
     def _open(self, task: TaskId, name: str) -> KeyValueStore:
         stores, buffer = self._stores[task], WriteBuffer()
-        self._prepared.append((stores, buffer))
+        self._prepared.append((task, buffer))
         sub = self._shape.subtopologies[task.subtopology]
         if any(store.name == name and store.ttl_ms is not None for store in sub.stores):
             return ExpiringKeyValueStore(
@@ -464,7 +463,8 @@ class TopologyTestDriver:
 
     def _apply_prepared(self) -> None:
         """Write what the test put into stores."""
-        for stores, buffer in self._prepared:
+        for task, buffer in self._prepared:
+            stores = self._loop.stores.get(task, self._stores[task])
             stores.write({name: entries.items() for name, entries in buffer.take().writes.items()}, {})
             buffer.landed()
 

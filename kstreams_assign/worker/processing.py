@@ -420,6 +420,11 @@ class Processor:
         while not self._inbox.empty():
             self._inbox.get_nowait()()
 
+    @property
+    def stores(self) -> Mapping[TaskId, TaskStores]:
+        """Return the stores of the tasks that are in the loop's hands, with the record cache before them."""
+        return self._in_hand.stores
+
     def horizon(self, task: TaskId, store: str) -> bytes:
         """Return the bytes below which a value in a store with a ttl has expired; on the loop's own thread."""
         running = self._running.get(task)
