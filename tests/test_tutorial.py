@@ -1,4 +1,4 @@
-"""The pages ``docs/tutorial/orders.md`` and ``docs/tutorial/sidecar.md``: their commands in order, and what they print.
+"""The pages of ``docs/tutorial``: their commands in order, and what they print.
 
 A command that looks at something is repeated until it prints what the page shows: the page's lines have to be among
 the printed lines, in the same order. Times, ids and task lists are compared by their shape, rows of tables by their
@@ -28,6 +28,8 @@ LOOKS = (
     "grep ",
     "tail ",
     "kstreams-assign inspect",
+    "kstreams-assign get",
+    "kstreams-assign dead-letters",
     "kstreams-assign topic consume",
     "kstreams-assign topic list",
 )
@@ -135,6 +137,13 @@ def terminal(broker: str, tmp_path: Path) -> Iterator[Terminal]:  # noqa: ARG001
 def test_the_application_of_the_tutorial_survives_a_kill(terminal, tmp_path):
     shutil.copy(ROOT / "examples" / "tutorial" / "orders.py", tmp_path)
     follow("docs/tutorial/orders.md", terminal)
+
+
+def test_the_application_that_is_ready_for_operation_does_what_its_page_says(terminal, tmp_path):
+    for name in ("shop.py", "test_shop.py"):
+        text = (ROOT / "examples" / "tutorial" / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("9092", terminal.port), encoding="utf-8")
+    follow("docs/tutorial/shop.md", terminal)
 
 
 def test_the_application_in_javascript_counts_at_the_sidecar(terminal, tmp_path, node):

@@ -34,6 +34,10 @@ def create_topics(
         list[str], typer.Argument(metavar="NAME[:PARTITIONS]", help="Topics; without a number one partition.")
     ],
     bootstrap_servers: Servers,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="Setting of the new topics; may be repeated."),
+    ] = None,
     client: ClientPairs = None,
     as_json: AsJson = False,
     timeout_s: Timeout = 10.0,
@@ -41,11 +45,13 @@ def create_topics(
     """Create topics. One that exists with as many partitions is left as it is.
 
     Example: kstreams-assign topic create words:4 word-counts:4 -b localhost:9092
+
+    Example: kstreams-assign topic create country-codes --config cleanup.policy=compact -b localhost:9092
     """
     from kstreams_assign.insight import topics as work
 
     with _cluster(bootstrap_servers, client, timeout_s) as cluster:
-        work.create(cluster, topics, as_json=as_json)
+        work.create(cluster, topics, settings or (), as_json=as_json)
 
 
 @app.command("list")

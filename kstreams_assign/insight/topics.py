@@ -59,9 +59,13 @@ class Reading:
     group: str = "kstreams-assign"
 
 
-def create(cluster: Cluster, texts: Sequence[str], *, as_json: bool) -> None:
-    """Create the topics that do not exist. Raises ``ConfigError`` for one with another number of partitions."""
+def create(cluster: Cluster, texts: Sequence[str], settings: Sequence[str] = (), *, as_json: bool) -> None:
+    """Create the topics that do not exist, with these settings (``KEY=VALUE``).
+
+    Raises ``ConfigError`` for one with another number of partitions, and for a setting that the brokers refuse.
+    """
     wanted = read_new_topics(texts, "topic create")
+    config = dict(map(_setting, settings))
     admin = cluster.admin()
     existing = admin.partition_counts(wanted, cluster.timeout_s)
     for name, count in existing.items():
@@ -70,13 +74,23 @@ def create(cluster: Cluster, texts: Sequence[str], *, as_json: bool) -> None:
                 f"topic create {name}: it exists with {_count(count, 'partition')}, not {wanted[name]}; "
                 f"nothing was created; take another name, or {name}:{count}"
             )
-    admin.create_topics(wanted, cluster.timeout_s)
+    configs = {name: config for name in wanted if config and name not in existing}
+    for name, why in admin.refused_settings(configs, cluster.timeout_s).items() if configs else ():
+        raise ConfigError(f"topic create {name}: {why}; nothing was created; check --config")
+    admin.create_topics(wanted, cluster.timeout_s, configs=configs)
     if as_json:
         facts = [{"name": name, "partitions": wanted[name], "created": name not in existing} for name in wanted]
         print(json.dumps(facts))
         return
     for name, count in wanted.items():
         print(f"{name}: {'exists already' if name in existing else 'created'}, with {_count(count, 'partition')}")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise ConfigError(f"--config {text}: must be KEY=VALUE, as in cleanup.policy=compact")
+    return key, value
 
 
 def show_topics(cluster: Cluster, *, internal: bool, as_json: bool) -> None:

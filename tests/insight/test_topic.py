@@ -67,6 +67,19 @@ def test_a_topic_that_exists_is_left_as_it_is(broker: str, run: Cli, topic: str)
     assert [(row["name"], row["partitions"]) for row in listed if row["name"].startswith(topic)] == [(topic, 2)]
 
 
+def test_a_topic_is_created_with_settings_and_not_with_wrong_ones(broker: str, run: Cli, topic: str) -> None:
+    name, admin = f"{topic}-table", ClusterAdmin(broker)
+    wrong = run("topic", "create", name, "-b", broker, "--config", "cleanup.policy=compacted")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert f"topic create {name}: " in wrong.err
+    assert "cleanup.policy" in wrong.err
+    assert name not in admin.topics(60)
+    words = ["--config", "cleanup.policy=compact", "--config", "segment.ms=3600000"]
+    assert run("topic", "create", name, "-b", broker, *words).status == 0
+    assert admin.topic_setting(name, "cleanup.policy", 60) == "compact"
+    assert admin.topic_setting(name, "segment.ms", 60) == "3600000"
+
+
 def test_kafkas_own_topics_are_listed_when_asked_for(broker: str, run: Cli, topic: str) -> None:
     run("topic", "produce", topic, "-b", broker, "x")
     words = ("topic", "list", "-b", broker, "--json")
@@ -187,6 +200,7 @@ def test_a_topic_that_is_not_there_is_status_1_and_is_not_created(broker: str, r
     [
         (["create", "a b", "-b", "x:1"], "topic create a b: 'a b' cannot be the name of a topic"),
         (["create", "words:0", "-b", "x:1"], "topic create words:0: must be NAME or NAME:PARTITIONS"),
+        (["create", "words", "-b", "x:1", "--config", "compact"], "--config compact: must be KEY=VALUE"),
         (["produce", "a/b", "x", "-b", "x:1"], "a/b: 'a/b' cannot be the name of a topic"),
         (["consume", "a", "-b", "x:1", "--from-end"], "--from-end shows only records that are yet to come"),
         (["consume", "a", "-b", "x:1", "--client", "nonsense"], "--client: write KEY=VALUE"),
