@@ -8,8 +8,10 @@
 4. The wait ends when the process is back, or when its time is over: the leader asks for a rebalance then.
 
 Times are durations, because clocks of machines differ. Each member counts down by its own clock, and the shortest time
-counts, so a slow member does not prolong a wait. A process is awaited only if *every* member that had an assignment
-reports it: one that missed a generation may not know that the process came back and left for good.
+counts, so a slow member does not prolong a wait. A report is as old as its join, and a rebalance may wait long for a
+member that has died, so the leader's own time counts as of its decision. A process is awaited only if *every* member
+that had an assignment reports it: one that missed a generation may not know that the process came back and left for
+good.
 """
 
 from __future__ import annotations
@@ -64,15 +66,20 @@ class Restarts:
 NO_RESTARTS = Restarts()
 
 
-def read_restarts(view: GroupView, max_delay_ms: int) -> Restarts:
-    """Return the restarts that these members report. A Java member knows of no waiting, so there are none with one."""
+def read_restarts(
+    view: GroupView, max_delay_ms: int, now_awaited: Mapping[UUID, AwaitedProcess] | None = None
+) -> Restarts:
+    """Return the restarts that these members report. A Java member knows of no waiting, so there are none with one.
+
+    ``now_awaited``: whom the leader's own last assignment awaits at this moment; None if it had none.
+    """
     if view.foreign:
         return NO_RESTARTS
-    awaited = {
-        process: replace(each, left_ms=min(each.left_ms, max_delay_ms))
-        for process, each in _agreed(view).items()
-        if each.left_ms > 0 and max_delay_ms
-    }
+    agreed = _agreed(view)
+    left_ms = {process: min(each.left_ms, max_delay_ms) for process, each in agreed.items()}
+    if now_awaited is not None:
+        left_ms = {p: min(left, now_awaited[p].left_ms) for p, left in left_ms.items() if p in now_awaited}
+    awaited = {process: replace(agreed[process], left_ms=left) for process, left in left_ms.items() if left > 0}
     leaving = {
         process: awaited[process].left_ms if process in awaited else max_delay_ms
         for process in view.restarting

@@ -66,7 +66,7 @@ class Faults:
     ``drain``: it asks the group to warm up its tasks elsewhere, closes once it has none, and comes back later;
     ``full_disk``: no store can be written; ``slow_disk``: restores and writes take much longer; ``unreadable``: the
     stores of running tasks are found damaged; ``restart``: it announces that it restarts, closes, and comes back later.
-    New kinds come last, so that a seed keeps its other faults; ``restart`` is not drawn, for the same reason.
+    New kinds come last, so that a seed keeps its other faults.
     """
 
     kill: float = 0.0
@@ -100,8 +100,7 @@ class Faults:
             "slow_cleaner": 0.3,
             "slow_commit": 0.1,
         }
-        drawn = [field.name for field in fields(cls) if field.name != "restart"]
-        return cls(**{name: often[name] * rng.choice((0, 0, 1, 3)) for name in drawn})
+        return cls(**{field.name: often[field.name] * rng.choice((0, 0, 1, 3)) for field in fields(cls)})
 
     def plan(self, rng: Random, slots: int, safety_ms: int) -> tuple[Fault, ...]:
         """Draw the faults of processes, in order of time; all begin within ``safety_ms``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -29,6 +30,7 @@ from kstreams_assign.topology.internal import (
     missing_sources,
     resolve_patterns,
 )
+from kstreams_assign.wire import AwaitedProcess
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import RECORD_LIMIT
 
@@ -61,26 +63,29 @@ class Leading:
         self.refused: TopologyMismatch | None = None
 
     def lead(
-        self, members: Sequence[JoinedMember], counts: Mapping[str, int], promised: Mapping[TaskId, UUID]
+        self,
+        members: Sequence[JoinedMember],
+        counts: Mapping[str, int],
+        promised: Mapping[TaskId, UUID],
+        awaited: Mapping[UUID, AwaitedProcess] | None = None,
     ) -> Mapping[str, MemberAssignment]:
-        """Decide for these members. ``counts``: the partitions of each topic that they subscribe to."""
+        """Decide for these members. ``counts``: the partitions of each topic that they subscribe to.
+
+        ``promised`` and ``awaited`` are what this member's last assignment says (``DecisionInput``).
+        """
         started = time.monotonic()
         view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
         try:
-            decision, self.refused = (
-                decide(view, self._question(counts, view.partitions_seen, promised, deadline)),
-                None,
-            )
+            question = self._question(counts, view.partitions_seen, deadline)
+            decision, self.refused = decide(view, replace(question, promised=promised, awaited=awaited)), None
         except TopologyMismatch as cause:  # kafka-python's ``assign`` calls this and must not raise
             decision, self.refused = refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
         self.standing = decision.standing
         self._report(view, decision, time.monotonic() - started)
         return decision.assignments
 
-    def _question(
-        self, counts: Mapping[str, int], seen: int, promised: Mapping[TaskId, UUID], deadline: float
-    ) -> DecisionInput:
+    def _question(self, counts: Mapping[str, int], seen: int, deadline: float) -> DecisionInput:
         """Look up what a decision needs, and create missing internal topics. Raises ``TopologyMismatch``."""
         known = [topic for topic, count in counts.items() if count]
         topology = resolve_patterns(self._shape, self._config.application_id, known)
@@ -94,7 +99,6 @@ class Leading:
             partition_counts=partition_counts,
             end_offsets=self._end_offsets(topology, partition_counts, deadline),
             now_ms=wall_ms(),
-            promised=promised,
             warmup_queue=self._config.warmup_queue,
             record_bytes_max=self._record_bytes_max(deadline),
             replica_racks=self._replica_racks(partition_counts, deadline),

@@ -168,6 +168,20 @@ def test_members_that_differ_about_the_tasks_make_those_wait_that_all_name():
     assert (found.left_ms, found.active) == (9_000, awaited.active[:1])
 
 
+def test_a_long_join_does_not_prolong_a_wait():
+    """A rebalance that waited for a dead member: the reports are old, but the leader knows what time it is."""
+    little = group_of_three()
+    restart(little, THIRD)
+    little.rebalance()
+    view = read_group([member.joins(little.dialect) for member in little.members.values()])
+    reported = read_restarts(view, DELAY_MS).away
+    now = count_down(reported, 7_000)
+    assert read_restarts(view, DELAY_MS, now).away[THIRD].left_ms == reported[THIRD].left_ms - 7_000
+    assert read_restarts(view, DELAY_MS, {}).away == {}, "its time is over"
+    later = {THIRD: AwaitedProcess(reported[THIRD].left_ms + 1)}
+    assert read_restarts(view, DELAY_MS, later).away == reported, "the shortest time counts"
+
+
 def test_a_countdown_never_gains_time():
     awaited = {THIRD: AwaitedProcess(1_000)}
     assert count_down(awaited, -5) == awaited

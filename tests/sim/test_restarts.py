@@ -94,6 +94,10 @@ def test_nobody_is_awaited_in_a_group_with_java_members():
     assert lines_of(played, "P1", "restarts")[0][1] == "not awaited"
 
 
+def test_a_join_that_waits_for_a_dead_member_does_not_prolong_a_wait():
+    assert play(Script.draw(201_142, faults=True, exactly_once=True)).violations == ()
+
+
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_all_invariants_hold_where_restarts_meet_other_faults(exactly_once):
     waited = 0
@@ -122,8 +126,8 @@ def test_a_wait_that_is_never_counted_down_is_noticed(monkeypatch):
 
 
 def test_a_wait_for_a_process_that_announced_nothing_is_noticed(monkeypatch):
-    def all_restart(view, max_delay_ms):
-        found = awaiting.read_restarts(view, max_delay_ms)
+    def all_restart(view, max_delay_ms, now_awaited):
+        found = awaiting.read_restarts(view, max_delay_ms, now_awaited)
         return replace(found, leaving=dict.fromkeys(view.processes, max_delay_ms))
 
     monkeypatch.setattr(leader, "read_restarts", all_restart)
