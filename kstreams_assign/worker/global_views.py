@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.prefixes import prefix_end
-from kstreams_assign.tasks.stamped import ValueAndTime, value_and_time, value_of
 from kstreams_assign.topology.global_tables import GlobalTable
 from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE
 from kstreams_assign.worker.global_stores import TableReads
+from kstreams_assign.worker.reads import Reads, TimestampedReads
 
 
-class ReadOnlyKeyValueStore:
+class ReadOnlyKeyValueStore(Reads):
     """Read a global table (Kafka: ``ReadOnlyKeyValueStore``).
 
     Any thread may read. Values are as new as this process has read them; two reads may differ, also in one call of a
@@ -42,17 +42,6 @@ class ReadOnlyKeyValueStore:
         self._check("key", keys, BYTES)
         return self._reads.get_many(keys)
 
-    def range(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
-        return self._range(start, end, reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries whose keys begin with ``prefix``, in byte order; ``reverse`` descends."""
-        self._check("prefix", (prefix,), BYTES)
-        return self.range(prefix, prefix_end(prefix), reverse=reverse)
-
     def approximate_count(self) -> int:
         """Return an estimate of the number of entries (Kafka: ``approximateNumEntries``); never negative."""
         return self._reads.approximate_count()
@@ -60,6 +49,10 @@ class ReadOnlyKeyValueStore:
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self._check("an end of the range", (start, end), BYTES_OR_NONE)
         return self._reads.range(start, end, reverse=reverse)
+
+    def _prefix_end(self, prefix: bytes) -> bytes | None:
+        self._check("prefix", (prefix,), BYTES)
+        return prefix_end(prefix)
 
     def _check(self, what: str, values: Iterable[object], allowed: frozenset[type]) -> None:
         for value in values:
@@ -70,50 +63,13 @@ class ReadOnlyKeyValueStore:
                 )
 
 
-class ReadOnlyTimestampedKeyValueStore(ReadOnlyKeyValueStore):
+class ReadOnlyTimestampedKeyValueStore(TimestampedReads, ReadOnlyKeyValueStore):
     """Read a global table that keeps each value's time (Kafka: a ``ReadOnlyKeyValueStore`` of ``ValueAndTimestamp``).
 
     The methods of ``ReadOnlyKeyValueStore`` work here with the values alone.
     """
 
     __slots__ = ()
-
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
-        stored = super().get(key)
-        return None if stored is None else value_of(stored)
-
-    def get_with_timestamp(self, key: bytes) -> ValueAndTime[bytes] | None:
-        """Return the value of a key with its time, or None."""
-        stored = super().get(key)
-        return None if stored is None else value_and_time(stored)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of many keys, in their order."""
-        return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
-
-    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime[bytes] | None]:
-        """Return the values of many keys with their times, in their order."""
-        return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
-
-    def range(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
-        return ((key, value_of(stored)) for key, stored in self._range(start, end, reverse))
-
-    def range_with_timestamps(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
-        """Return what ``range`` does, each value with its time."""
-        return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
-
-    def prefix_scan_with_timestamps(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
-        """Return what ``prefix_scan`` does, each value with its time."""
-        self._check("prefix", (prefix,), BYTES)
-        return self.range_with_timestamps(prefix, prefix_end(prefix), reverse=reverse)
 
 
 Views = Mapping[str, ReadOnlyKeyValueStore]

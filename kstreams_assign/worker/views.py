@@ -10,15 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
 from kstreams_assign.tasks.prefixes import prefix_end
-from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
+from kstreams_assign.tasks.stamped import stamped
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE, MILLISECONDS, Place
+from kstreams_assign.worker.reads import Reads, TimestampedReads
 
 Pair = tuple[bytes, bytes | None]
 
 
-class KeyValueStore:
+class KeyValueStore(Reads):
     """Read and write one store of a task (Kafka: ``KeyValueStore``).
 
     Keys are bytes, values bytes or None; another type raises ``TypeError`` at once, also a bytearray and a memoryview,
@@ -76,16 +77,6 @@ class KeyValueStore:
         self._check((key,), ())
         self._writes.put(key, None, self._time(timestamp_ms))
 
-    def range(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
-        return self._range(start, end, reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries whose keys begin with ``prefix``, in byte order; ``reverse`` descends."""
-        return self.range(prefix, self._prefix_end(prefix), reverse=reverse)
-
     def approximate_count(self) -> int:
         """Return an estimate of the number of entries (Kafka: ``approximateNumEntries``); never negative.
 
@@ -119,7 +110,7 @@ class KeyValueStore:
         return pairs
 
 
-class TimestampedKeyValueStore(KeyValueStore):
+class TimestampedKeyValueStore(TimestampedReads, KeyValueStore):
     """Read and write a store that keeps each value's time (Kafka: ``TimestampedKeyValueStore``, the DSL's default).
 
     The methods of ``KeyValueStore`` work here with the values alone.
@@ -127,48 +118,12 @@ class TimestampedKeyValueStore(KeyValueStore):
 
     __slots__ = ()
 
-    def get(self, key: bytes) -> bytes | None:
-        """Return the newest value of a key, or None."""
-        stored = super().get(key)
-        return None if stored is None else value_of(stored)
-
-    def get_with_timestamp(self, key: bytes) -> ValueAndTime[bytes] | None:
-        """Return the newest value of a key with its time, or None."""
-        stored = super().get(key)
-        return None if stored is None else value_and_time(stored)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the newest values of many keys, in their order."""
-        return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
-
-    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime[bytes] | None]:
-        """Return the newest values of many keys with their times, in their order."""
-        return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
-
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
         """Write a value; None deletes the key, as in Java."""
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
         self._writes.put(key, None if value is None else stamped(value, time_ms), time_ms)
-
-    def range(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
-        return ((key, value_of(stored)) for key, stored in self._range(start, end, reverse))
-
-    def range_with_timestamps(
-        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
-        """Return what ``range`` does, each value with its time."""
-        return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
-
-    def prefix_scan_with_timestamps(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, ValueAndTime[bytes]]]:
-        """Return what ``prefix_scan`` does, each value with its time."""
-        return self.range_with_timestamps(prefix, self._prefix_end(prefix), reverse=reverse)
 
     def _laid_out(self, pairs: Sequence[Pair], times: Sequence[int]) -> Iterable[Pair]:
         return [
