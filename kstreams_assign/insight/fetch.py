@@ -130,8 +130,17 @@ class GroupReader:
             partition_counts=counts,
             end_offsets={partition: end for partition, (_, end) in bounds.items()},
             begin_offsets={partition: begin for partition, (begin, _) in bounds.items()},
+            settings=self._group_settings(described.group_id, gaps),
             gaps=gaps,
         )
+
+    def _group_settings(self, group: str, gaps: dict[str, str]) -> dict[str, str]:
+        try:
+            settings = self._describer.group_settings(group)
+        except BrokerError as cause:
+            gaps["settings"] = f"the broker's settings of the group could not be read: {cause}"
+            return {}
+        return {name: value for name, value in settings.items() if name.startswith(f"{STREAMS}.")}
 
     def _at_rest(self, group: str) -> DescribedGroup:
         deadline = time.monotonic() + SETTLE_S

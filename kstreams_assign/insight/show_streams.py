@@ -87,4 +87,7 @@ def _topology(snapshot: StreamsSnapshot) -> list[str]:
         logs = ", ".join(log.name for log in sub.state_changelog_topics)
         state = f"; state in {logs} ({size} offsets)" if logs else "; no state"
         lines.append(f"subtopology {sub.subtopology_id} reads {', '.join(sources(sub)) or 'nothing'}{state}")
+    if snapshot.settings:
+        settings = (f"{name} = {value}" for name, value in sorted(snapshot.settings.items()))
+        lines.append(f"the broker's settings of the group: {', '.join(settings)}")
     return lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.insight.files import read_text
-from kstreams_assign.insight.inspect import Asked, find_snapshot, observe
+from kstreams_assign.insight.inspect import Asked, find_group, observe
+from kstreams_assign.insight.streams_what_if import PlayedChange
 from kstreams_assign.insight.what_if_table import table
 from kstreams_assign.observe.alternatives import (
     Row,
@@ -34,7 +35,12 @@ from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.group_state import PACE, GroupState, state_of_group
 from kstreams_assign.observe.restore_rate import restore_rate
+from kstreams_assign.observe.settings import STANDBYS
 from kstreams_assign.observe.snapshot import read_snapshot
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
+from kstreams_assign.observe.streams_state import playable
+from kstreams_assign.observe.streams_state import process_called as process_in_streams_group
+from kstreams_assign.observe.streams_what_if import StreamsChange
 
 ADDED_MEMBERS_MAX = 1_000
 """Of all added processes together. So many take some ten seconds in a small group, minutes in a large one."""
@@ -61,11 +67,19 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     """Print what ``change`` and its alternatives would do to the group.
 
     Raises ``ConfigError`` for words that cannot be read, ``NotAStreamsGroup`` for a group without members, and what
-    ``find_snapshot`` does.
+    ``find_group`` does.
     """
     _refuse_too_many(change)
     settings = read_changes(change.settings)
-    group = observe(find_snapshot(wanted), wanted)
+    snapshot = find_group(wanted)
+    if isinstance(snapshot, StreamsSnapshot):
+        played_change = _played_change(snapshot, wanted, change, settings)
+        if as_json:
+            print(json.dumps(played_change.document(), indent=2))
+        else:
+            Console().print(played_change.picture())
+        return
+    group = observe(snapshot, wanted)
     state = state_of_group(group)
     asked = Alternative(
         add=change.add,
@@ -82,7 +96,6 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_document(group, now, rows, rate, assumed), indent=2))
     else:
-        snapshot = group.decoded.snapshot
         title = f"{snapshot.group}: {len(group.tasks)} tasks on {len(group.decoded.processes)} processes"
         Console().print(table(title, now, rows, names_of(group.decoded), assumed))
 
@@ -94,6 +107,45 @@ def _refuse_too_many(change: Change) -> None:
             f"--add {change.add} and --add-java {change.add_java} with --threads {change.threads}: "
             f"{added:,} members would be added; allowed are {ADDED_MEMBERS_MAX:,}"
         )
+
+
+def _played_change(
+    snapshot: StreamsSnapshot, wanted: Asked, change: Change, settings: Mapping[str, Any]
+) -> PlayedChange:
+    """Play the change in a streams group. Raises ``ConfigError`` for what does not exist there."""
+    refused = {
+        "--add-java": (change.add_java, "the broker assigns alike to members in any language: use --add"),
+        "--assignor": (change.assignors, "the broker assigns, by an assignor of its own"),
+        "--topology": (wanted.topology, "the broker knows the topology"),
+        "--current": (wanted.settings, "the broker knows the settings"),
+        "--since": (change.since, "members report no positions: give --restore-rate"),
+    }
+    for option, (given, why) in refused.items():
+        if given:
+            raise ConfigError(f"{option}: not for a group of the streams protocol; {why}")
+    if others := settings.keys() - {STANDBYS}:
+        raise ConfigError(
+            f"--set {min(others)}: not for a group of the streams protocol, whose broker only has {STANDBYS}"
+        )
+    remove = [process_in_streams_group(snapshot, word) for word in change.remove]
+    replaced = [process_in_streams_group(snapshot, word) for word in change.replace]
+    threads = {len(snapshot.processes[name]) for name in replaced} | ({change.threads} if change.add else set())
+    if len(threads) > 1:
+        raise ConfigError(
+            f"--replace: the new processes would have {' and '.join(map(str, sorted(threads)))} members; "
+            "here all have to have as many: play the changes one by one"
+        )
+    return PlayedChange(
+        snapshot,
+        playable(snapshot),
+        StreamsChange(
+            add=change.add + len(replaced),
+            threads=max(threads, default=1),
+            remove=tuple(dict.fromkeys([*remove, *replaced])),
+            num_standby_replicas=settings.get(STANDBYS),
+        ),
+        change.restore_rate,
+    )
 
 
 def _rows(state: GroupState, alternatives: Sequence[Alternative], rate: int | None) -> list[Row]:

@@ -43,9 +43,13 @@ def what_if(
     """Play a group on with a change before it is made: owner changes, rebalances, time, what is at risk on the way.
 
     Changes given together happen together. The output compares assignors, and the group with and without what --set
-    changes. Exit status 1 if there is no such group or it has no members, 3 if no broker answers.
+    changes. Of a group of the streams protocol (KIP-1071) it shows what the broker would move, for how long those tasks
+    would be silent (with --restore-rate), and a classic group beside it. Exit status 1 if there is no such group or it
+    has no members, 3 if no broker answers.
 
     Example: kstreams-assign what-if orders-app -b localhost:9092 --add 1 --set max_warmup_replicas=8
+
+    Example: kstreams-assign what-if orders-app -b localhost:9092 --add 1 --restore-rate 200000
     """
     from kstreams_assign.insight import inspect
     from kstreams_assign.insight import what_if as work

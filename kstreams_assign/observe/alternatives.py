@@ -5,7 +5,7 @@ Pure: turns the caller's words into changes, and outcomes into facts for scripts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -39,23 +39,29 @@ def process_called(group: DecodedGroup, word: str) -> UUID:
 
     Raises ``ConfigError`` listing the processes if none or several match.
     """
-    fits = [process for process in group.processes if word in _names(process)]
+    names = {str(process.process_id): _names(process) for process in group.processes}
+    return UUID(called(word, names, group.snapshot.group))
+
+
+def called(word: str, names: Mapping[str, Collection[str]], group: str) -> str:
+    """Return the process with this id, or prefix of it, or other name; ``names``: process id -> its other names.
+
+    Raises ``ConfigError`` listing the processes if none or several match.
+    """
+    fits = [process for process, others in names.items() if word == process or word in others]
     if not fits and len(word) >= SHORTEST_PREFIX:
-        fits = [process for process in group.processes if str(process.process_id).startswith(word.lower())]
+        fits = [process for process in names if process.lower().startswith(word.lower())]
     if len(fits) == 1:
-        return fits[0].process_id
-    known = "; ".join(
-        f"{process.process_id} ({', '.join(sorted(_names(process) - {str(process.process_id)}))})"
-        for process in group.processes
-    )
+        return fits[0]
+    known = "; ".join(f"{process} ({', '.join(sorted(others))})" for process, others in names.items())
     counted = "no process is" if not fits else f"{len(fits)} processes are"
-    raise ConfigError(f"{counted} called {word!r} in group {group.snapshot.group}; there are {known}")
+    raise ConfigError(f"{counted} called {word!r} in group {group}; there are {known}")
 
 
 def _names(process: DecodedProcess) -> set[str]:
     members = [name for member in process.members for name in (member.member_id, member.described.client_id)]
     endpoint = process.report.user_end_point
-    return {str(process.process_id), *members, *([endpoint] if endpoint else [])}
+    return {*members, *([endpoint] if endpoint else [])}
 
 
 def read_changes(pairs: Iterable[str]) -> dict[str, Any]:

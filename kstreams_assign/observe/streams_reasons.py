@@ -12,8 +12,6 @@ from kstreams_assign.wire import StreamsSubtopology
 TASKS_SHOWN = 12
 
 UNKNOWN: Mapping[str, str] = {
-    "heartbeat interval and number of standbys": "settings of the group at the broker, which its description does not "
-    "contain: kafka-configs.sh --describe --entity-type groups",
     "time of the last rebalance": "the description has epochs, and no times",
     "next rebalance": "the broker decides when it assigns; no probing rebalance is planned in this protocol",
 }
@@ -219,6 +217,7 @@ def streams_document(snapshot: StreamsSnapshot) -> dict[str, Any]:
         "restore_risk_if_lost": {},
         "topology": [_subtopology(sub) for sub in snapshot.subtopologies],
         "missing_topics": None if "topics" in snapshot.gaps else missing_topics(snapshot),
+        "settings": dict(snapshot.settings),
         "changelog_offsets": {str(task): size for task, size in snapshot.changelog_sizes.items()},
         "why": streams_reasons(snapshot),
         "assumed": dict(snapshot.gaps),

@@ -71,7 +71,8 @@ class SeenMember:
 class StreamsSnapshot:
     """A group, and the topics and offsets around it, all of about the time ``taken_ms``.
 
-    ``partition_counts`` has the existing topics of the topology. ``gaps``: what could not be read, and why.
+    ``partition_counts`` has the existing topics of the topology. ``settings`` are the broker's for this group, by
+    Kafka's names. ``gaps``: what could not be read, and why.
     """
 
     group: DescribedStreamsGroup
@@ -79,6 +80,7 @@ class StreamsSnapshot:
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     begin_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     gaps: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

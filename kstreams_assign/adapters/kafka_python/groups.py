@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from kstreams_assign.adapters.kafka_python.admin import connected
 from kstreams_assign.adapters.kafka_python.committed_metadata import committed_metadata
@@ -88,6 +89,18 @@ class GroupDescriber:
     def describe_streams(self, group: str) -> DescribedStreamsGroup | None:
         """The streams group (KIP-1071), or None where there is none of that name. Raises ``BrokerUnavailable``."""
         return describe_streams_group(self._admin, group, self._timeout_s)
+
+    def group_settings(self, group: str) -> dict[str, str]:
+        """Return the settings that the brokers have for a group, by Kafka's names (``streams.num.standby.replicas``).
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        with translated(f"settings of group {group}"):
+            answer = self._admin.describe_configs(
+                [ConfigResource(ConfigResourceType.GROUP, group)], config_filter="all"
+            )
+        settings: Mapping[str, Mapping[str, Any]] = answer.get(ConfigResourceType.GROUP.name.lower(), {}).get(group, {})
+        return {name: str(setting["value"]) for name, setting in settings.items()}
 
     def committed_metadata(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the metadata beside the committed offsets; empty where there is none.
