@@ -18,7 +18,7 @@ from rich.live import Live
 
 from kstreams_assign.client_settings import client_pairs
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
-from kstreams_assign.insight.fetch import group_reader, take_snapshot
+from kstreams_assign.insight.fetch import group_reader
 from kstreams_assign.insight.files import read_text
 from kstreams_assign.insight.show import show
 from kstreams_assign.insight.show_streams import show_streams
@@ -30,6 +30,7 @@ from kstreams_assign.observe.lags import Stalled, stalled
 from kstreams_assign.observe.settings import read_settings, settings_of
 from kstreams_assign.observe.snapshot import GroupSnapshot, read_snapshot, snapshot_text
 from kstreams_assign.observe.streams_reasons import streams_document
+from kstreams_assign.observe.streams_saved import is_streams_snapshot, read_streams_snapshot, streams_snapshot_text
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.observe.topology import given_topology, inferred_topology
 from kstreams_assign.page.file import write_text
@@ -61,25 +62,19 @@ def asked(
     return Asked(source, bootstrap_servers, topology, read_settings(settings), client_pairs(client), timeout_s)
 
 
-def find_snapshot(wanted: Asked) -> GroupSnapshot:
+def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
     """Take the snapshot from the brokers if they are given, else from the file. Raises ``ConfigError``."""
     if wanted.bootstrap_servers is not None:
-        return take_snapshot(wanted.bootstrap_servers, wanted.source, wanted.client, wanted.timeout_s)
+        with group_reader(wanted.bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
+            return reader.look(wanted.source)
     path = Path(wanted.source).absolute()
     if not path.is_file():
         raise ConfigError(
             f"{wanted.source}: to look at a group, add its brokers (-b HOST:PORT); "
             f"for a saved snapshot, name the file: {path} does not exist"
         )
-    return read_snapshot(read_text(path, "GROUP|FILE"), str(path))
-
-
-def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
-    """Return ``find_snapshot``'s, or a snapshot of a streams group (KIP-1071) from its brokers."""
-    if wanted.bootstrap_servers is None:
-        return find_snapshot(wanted)
-    with group_reader(wanted.bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
-        return reader.look(wanted.source)
+    text = read_text(path, "GROUP|FILE")
+    return (read_streams_snapshot if is_streams_snapshot(text) else read_snapshot)(text, str(path))
 
 
 def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
@@ -97,14 +92,16 @@ def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None, assumptions
     """Print the group as it is; save the snapshot if ``save`` names a file."""
     snapshot = find_group(wanted)
     if save is not None:
-        if isinstance(snapshot, StreamsSnapshot):
-            raise ConfigError(f"--save {save}: a group of the streams protocol cannot be saved; use --json instead")
-        write_text("--save", save, snapshot_text(snapshot))
+        write_text("--save", save, _saved_text(snapshot))
     look = _look(snapshot, wanted, None, [])
     if as_json:
         print(json.dumps(look.facts(), indent=2))
     else:
         Console().print(look.picture(assumptions))
+
+
+def _saved_text(snapshot: GroupSnapshot | StreamsSnapshot) -> str:
+    return streams_snapshot_text(snapshot) if isinstance(snapshot, StreamsSnapshot) else snapshot_text(snapshot)
 
 
 class _Look(NamedTuple):

@@ -7,18 +7,16 @@ meaning of the bytes (``decoded``), and how they are fetched.
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.observe.saved import Fields, by_topic, partitions, read_base64
 
 FORMAT = "kstreams-assign group snapshot"
 FORMAT_VERSION = 1
-
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,9 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
         "assigned_ms": snapshot.assigned_ms,
         "members": [_member_map(member) for member in snapshot.members],
         "partition_counts": dict(snapshot.partition_counts),
-        "end_offsets": _by_topic(snapshot.end_offsets),
-        "begin_offsets": _by_topic(snapshot.begin_offsets),
-        "committed_metadata": _by_topic(snapshot.committed_metadata),
+        "end_offsets": by_topic(snapshot.end_offsets),
+        "begin_offsets": by_topic(snapshot.begin_offsets),
+        "committed_metadata": by_topic(snapshot.committed_metadata),
         "gaps": dict(snapshot.gaps),
     }
     return json.dumps(content, indent=1) + "\n"
@@ -86,28 +84,21 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
 
 def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
     """Read a snapshot from its JSON. Raises ``ConfigError`` naming the file (``name``), the field and the problem."""
-    try:
-        content = json.loads(text)
-    except ValueError as wrong:
-        raise ConfigError(f"{name} is not a group snapshot: {wrong}") from None
-    fields = _Fields(name, "", content)
-    form, version = fields.get("format", str), fields.get("version", int)
-    if (form, version) != (FORMAT, FORMAT_VERSION):
-        raise ConfigError(f"{name} is {form!r}, version {version}; this release reads {FORMAT!r}, {FORMAT_VERSION}")
+    fields = Fields.of(text, name, FORMAT, FORMAT_VERSION)
     return GroupSnapshot(
         group=fields.get("group", str),
         state=fields.get("state", str),
         protocol_type=fields.get("protocol_type", str),
         protocol=fields.get("protocol", str),
-        members=tuple(_member(_Fields(name, "members.", member)) for member in fields.get("members", list)),
+        members=tuple(_member(Fields(name, "members.", member)) for member in fields.get("members", list)),
         taken_ms=fields.get("taken_ms", int),
         generation=fields.or_none("generation", int),
         leader=fields.or_none("leader", str),
         assigned_ms=fields.or_none("assigned_ms", int),
         partition_counts=fields.table("partition_counts", int),
-        end_offsets=_partitions(fields, "end_offsets", int),
-        begin_offsets=_partitions(fields, "begin_offsets", int),
-        committed_metadata=_partitions(fields, "committed_metadata", str) if "committed_metadata" in content else {},
+        end_offsets=partitions(fields, "end_offsets", int),
+        begin_offsets=partitions(fields, "begin_offsets", int),
+        committed_metadata=partitions(fields, "committed_metadata", str) if fields.has("committed_metadata") else {},
         gaps=fields.table("gaps", str),
     )
 
@@ -123,72 +114,12 @@ def _member_map(member: DescribedMember) -> dict[str, Any]:
     }
 
 
-def _member(fields: _Fields) -> DescribedMember:
+def _member(fields: Fields) -> DescribedMember:
     return DescribedMember(
         member_id=fields.get("member_id", str),
         client_id=fields.get("client_id", str),
         client_host=fields.get("client_host", str),
         instance_id=fields.or_none("instance_id", str),
-        subscription=fields.read("subscription", _base64),
-        assignment=fields.read("assignment", _base64),
+        subscription=fields.read("subscription", read_base64),
+        assignment=fields.read("assignment", read_base64),
     )
-
-
-def _base64(text: str) -> bytes:
-    return b64decode(text, validate=True)
-
-
-def _by_topic(values: Mapping[TopicPartition, Kind]) -> dict[str, dict[str, Kind]]:
-    topics: dict[str, dict[str, Kind]] = {}
-    for partition in sorted(values):
-        topics.setdefault(partition.topic, {})[str(partition.partition)] = values[partition]
-    return topics
-
-
-def _partitions(fields: _Fields, key: str, kind: type[Kind]) -> dict[TopicPartition, Kind]:
-    topics = fields.table(key, dict)
-    inner = {topic: _Fields(fields.name, f"{key}.", topics) for topic in topics}
-    return {
-        TopicPartition(topic, fields.number(f"{key}.{topic}", partition)): value
-        for topic, of_topic in inner.items()
-        for partition, value in of_topic.table(topic, kind).items()
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """One JSON object, read strictly: an error names a field that is missing or of another kind."""
-
-    name: str
-    within: str
-    content: Any
-
-    def get(self, key: str, kind: type[Kind]) -> Kind:
-        value = self.content.get(key) if isinstance(self.content, dict) else None
-        if type(value) is not kind:
-            raise self._wrong(key, f"must be {_KINDS[kind]}")
-        return value
-
-    def or_none(self, key: str, kind: type[Kind]) -> Kind | None:
-        return None if isinstance(self.content, dict) and self.content.get(key) is None else self.get(key, kind)
-
-    def table(self, key: str, kind: type[Kind]) -> dict[str, Kind]:
-        inner = _Fields(self.name, f"{self.within}{key}.", self.get(key, dict))
-        return {name: inner.get(name, kind) for name in inner.content}
-
-    def read(self, key: str, how: Callable[[str], Kind]) -> Kind:
-        try:
-            return how(self.get(key, str))
-        except ValueError as wrong:
-            raise self._wrong(key, str(wrong)) from None
-
-    def number(self, key: str, text: str) -> int:
-        if not text.isdecimal():
-            raise self._wrong(key, f"{text!r} is not a partition number")
-        return int(text)
-
-    def _wrong(self, key: str, why: str) -> ConfigError:
-        return ConfigError(f"{self.name} is a damaged group snapshot: {self.within}{key}: {why}")
-
-
-_KINDS: Mapping[type, str] = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}

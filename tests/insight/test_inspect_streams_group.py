@@ -59,12 +59,18 @@ def test_a_group_of_java_members_is_shown_as_the_broker_has_it(
     assert (gone["state"], gone["processes"]) == ("Empty", [])
 
 
-def test_a_streams_group_is_not_saved(broker: str, java_peer: list[str], run: Cli, tmp_path: Path) -> None:
+def test_a_saved_streams_group_is_shown_and_played_without_its_broker(
+    broker: str, java_peer: list[str], run: Cli, tmp_path: Path
+) -> None:
     assert java_peer
-    ClusterAdmin(broker).create_topics({"unsaved-in": 1}, SECONDS)
-    with streams_app(broker, "unsaved", tmp_path, ["unsaved-in"], settings=SETTINGS) as app:
-        app.until_tasks(active=1)
-        done = run("inspect", "unsaved", "-b", broker, "--save", tmp_path / "file.json")
-    assert done.status == 2
-    assert "cannot be saved" in done.err
-    assert not (tmp_path / "file.json").exists()
+    group, topic, file = "saved-streams", "saved-streams-in", tmp_path / "file.json"
+    ClusterAdmin(broker).create_topics({topic: 2}, SECONDS)
+    with streams_app(broker, group, tmp_path / "a", [topic], settings=SETTINGS) as app:
+        app.until_tasks(active=2)
+        shown = run("inspect", group, "-b", broker, "--json", "--save", file).facts
+        asked = run("what-if", group, "-b", broker, "--add", 1, "--json").facts
+    assert shown["settings"]["streams.heartbeat.interval.ms"] == "5000"
+    assert run("inspect", file, "--json").facts == shown
+    played = run("what-if", file, "--add", 1, "--json").facts
+    assert played["owner_changes"] == asked["owner_changes"] == 1
+    assert played["classic"] == asked["classic"]
