@@ -49,6 +49,7 @@ from kstreams_assign.wire import (
 )
 from tests.wire.golden import blobs, kafka_cases
 from tests.wire.strategies import KIP_VERSIONS
+from tests.wire.test_streams_groups import CASES, decode, encode
 
 SECONDS_MAX = 1.0
 SEED_SIZE_MAX = 1500
@@ -83,6 +84,10 @@ def kinds() -> dict[str, tuple[Decode, Encode, list[bytes]]]:
         codecs[f"{dialect} subscription"] = (read, write, [write(value) for value in kip_values(dialect)])
         read, write = partial(decode_kip_assignment, dialect=dialect), partial(encode_kip_assignment, dialect=dialect)
         codecs[f"{dialect} assignment"] = (read, write, [write(KIP_ASSIGNMENT)])
+    for case in CASES:
+        codec = partial(decode, case), partial(encode, case)
+        _, _, seeds = codecs.setdefault(f"{case['message']} {case['version']}", (*codec, []))
+        seeds.append(bytes.fromhex(case["hex"]))
     return {
         kind: (read, write, [value for value in seeds if len(value) <= SEED_SIZE_MAX])
         for kind, (read, write, seeds) in codecs.items()
@@ -166,7 +171,7 @@ def judge(data: bytes, read: Decode, write: Encode) -> str:
         value = read(data)
     except MalformedUserData:
         return "refused"
-    if isinstance(value, FutureSubscription | OtherKey):
+    if value is None or isinstance(value, FutureSubscription | OtherKey):  # None: a key of another type of record
         return "read"
     try:
         plain = read(write(value))  # without what only these bytes had: damaged trailers, invalid UTF-8
