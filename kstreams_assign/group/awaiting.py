@@ -71,7 +71,7 @@ def read_restarts(
 ) -> Restarts:
     """Return the restarts that these members report. A Java member knows of no waiting, so there are none with one.
 
-    ``now_awaited``: whom the leader's own last assignment awaits at this moment; None if it had none.
+    ``now_awaited``: whom the leader itself has reported, with the time that is left now; None if it had no assignment.
     """
     if view.foreign:
         return NO_RESTARTS

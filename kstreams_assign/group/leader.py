@@ -60,10 +60,10 @@ class DecisionInput:
     """Everything a decision depends on besides the members. ``end_offsets`` is None if they could not be read.
 
     ``promised`` are the tasks that the previous round withheld, each with the process that waits for it
-    (``Adopted.promised`` of the leader's own last assignment); ``awaited`` the processes that it awaits, with the time
-    that is left now, None if there was none. ``record_bytes_max``: the largest record that the
-    brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as known. ``own``: an unreleased
-    assignor, under the name ``assignor``; the caller guarantees that all members know it.
+    (``Adopted.promised`` of the leader's own last assignment); ``awaited`` the processes that the leader itself has
+    reported as awaited, with the time that is left now, None if it had no assignment. ``record_bytes_max``: the largest
+    record that the brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as known. ``own``:
+    an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
     """
 
     application_id: str

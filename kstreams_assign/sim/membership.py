@@ -184,7 +184,7 @@ class Membership:
             end_offsets=self._world.logs.end_offsets() if known_ends else None,
             now_ms=self._now_ms(),
             promised=self.machine.promised,
-            awaited=self.machine.awaited(self._now_ms()),
+            awaited=self.machine.reported_awaited(self._now_ms()),
             warmup_queue=self._scenario.warmup_queue and self._kind.queues_warmups,
             own=assign(self._waited) if assign else None,
         )

@@ -289,7 +289,7 @@ class Membership:
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
         self.handle(engine.Elected())
-        return self._leading.lead(members, counts, self._engine.promised, self._engine.awaited(wall_ms()))
+        return self._leading.lead(members, counts, self._engine.promised, self._engine.reported_awaited(wall_ms()))
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
         self._predecessors.joined(self._client.member_id())
