@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from kstreams_assign.errors import SidecarDisconnected
@@ -24,7 +26,8 @@ sinks = ["{sink}"]
 
 
 def main(servers: str, application: str, state: str, source: str, sink: str) -> None:
-    """Run until it is killed, with the worker as a child."""
+    """Run until SIGTERM, with the worker as a child that ends with it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(state)
     folder.mkdir(parents=True, exist_ok=True)
     socket, config = folder / "s.sock", folder / "worker.toml"
@@ -34,7 +37,8 @@ def main(servers: str, application: str, state: str, source: str, sink: str) -> 
         ),
         encoding="utf-8",
     )
-    with subprocess.Popen([sys.executable, "-m", "kstreams_assign", "worker", "--config", str(config)]) as worker:
+    command = [sys.executable, "-m", "kstreams_assign", "worker", "--config", str(config)]
+    with suppress(KeyboardInterrupt), subprocess.Popen(command) as worker:
         try:
             with connected(str(socket)) as session:
                 while True:
