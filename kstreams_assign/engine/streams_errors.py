@@ -1,0 +1,56 @@
+"""What a refused heartbeat of a streams group means: to try again, to join from nothing, or to end with one error.
+
+Kafka: ``StreamsGroupHeartbeatRequestManager.onErrorResponse``. Errors that mean
+"try again" come before or after the coordinator has acted on the heartbeat, so what it did is not known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kstreams_assign.errors import BrokerError, ConfigError, InstanceFenced, KStreamsAssignError, TopologyMismatch
+
+LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH = 25, 110
+
+AGAIN = frozenset({LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR})
+"""The coordinator loads or has moved: send the heartbeat again, to the coordinator of then."""
+
+FENCED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH})
+"""The group went on without this member: give up all tasks, and join again."""
+
+_STREAMS_OFF = (
+    "the brokers have no streams groups: they need Kafka 4.1 or later, and the feature streams.version = 1; "
+    "upgrade the brokers, or use the classic protocol"
+)
+_TOPOLOGY = "the group runs another topology; all members need the same one"
+
+_MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
+    29: (
+        BrokerError,
+        "TOPIC_AUTHORIZATION_FAILED",
+        "allow this member to describe and create the application's topics",
+    ),
+    30: (BrokerError, "GROUP_AUTHORIZATION_FAILED", "allow this member to read the group"),
+    35: (ConfigError, "UNSUPPORTED_VERSION", _STREAMS_OFF),
+    42: (ConfigError, "INVALID_REQUEST", "the brokers refuse what this member reports of itself"),
+    69: (
+        ConfigError,
+        "GROUP_ID_NOT_FOUND",
+        "the group was deleted, or has members of another protocol: end those first, or change application_id",
+    ),
+    81: (ConfigError, "GROUP_MAX_SIZE_REACHED", "raise group.streams.max.size of the brokers, or start fewer members"),
+    82: (InstanceFenced, "FENCED_INSTANCE_ID", "another process has joined with the same group_instance_id"),
+    111: (InstanceFenced, "UNRELEASED_INSTANCE_ID", "another process is a member with the same group_instance_id"),
+    130: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY", "the brokers refuse the topology of this member"),
+    131: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY_EPOCH", _TOPOLOGY),
+    132: (TopologyMismatch, "STREAMS_TOPOLOGY_FENCED", _TOPOLOGY),
+}
+"""The code of a final refusal -> the error that ends this member, Kafka's name of the code, and what to do."""
+
+
+def refusal(group: str, code: int, message: str | None) -> KStreamsAssignError:
+    """Return the error for a heartbeat that no other attempt mends; a code without a meaning is a ``BrokerError``."""
+    kind, name, meaning = _MEANINGS.get(code, (BrokerError, f"error code {code}", "the brokers' logs say why"))
+    said = f" ({message})" if message else ""
+    return kind(f"heartbeat in streams group {group}: {name}: {meaning}{said}")

@@ -1,0 +1,375 @@
+"""One member of a streams group (KIP-1071): which heartbeat it sends when, and what an answer asks of its tasks.
+
+``StreamsMembership.handle(event, now_ms)`` returns effects, which a shell carries out in order; ``due_ms`` is when the
+next heartbeat is due. The broker assigns; this member owns the tasks of an assignment once those that it lost are
+released, and only then reports so. The rules are those of Kafka's ``StreamsMembershipManager`` and
+``StreamsGroupHeartbeatRequestManager``, with one addition: the coordinator sends tasks only in the answer to the
+heartbeat that changed them. After an answer was lost, this member therefore looks its assignment up; otherwise it
+might never learn of a task, and nobody would run it.
+
+What must not live here: sockets, input partitions of tasks (both are the shell's), commits (``commits``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from enum import Enum
+from typing import ClassVar
+
+from kstreams_assign.engine.streams_errors import AGAIN, FENCED, UNKNOWN_MEMBER_ID, refusal
+from kstreams_assign.engine.streams_events import (
+    NO_TASKS,
+    AdoptTasks,
+    AnnounceStatus,
+    Answered,
+    AssignmentFound,
+    CallReturned,
+    CallStalled,
+    CloseAsked,
+    Effect,
+    EndMembership,
+    Event,
+    HeartbeatDue,
+    LookUpAssignment,
+    LookupFailed,
+    SendHeartbeat,
+    SendLeave,
+    ShutdownAsked,
+    Started,
+    StreamsTasks,
+    Unanswered,
+    tasks_by_role,
+)
+from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
+from kstreams_assign.frozen import dataclass
+from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.model import HostInfo
+from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
+from kstreams_assign.wire.streams_heartbeat import (
+    INCORRECTLY_PARTITIONED_TOPICS,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    SHUTDOWN_APPLICATION,
+    EndpointPartitions,
+    GroupStatus,
+    StreamsTopology,
+)
+from kstreams_assign.wire.streams_structs import Endpoint, task_ids
+
+FIRST_INTERVAL_MS = 5_000
+"""Kafka's default, until the broker names the interval."""
+BACKOFF_MS, BACKOFF_MAX_MS = 100, 1_000
+"""Kafka: ``retry.backoff.ms`` and ``retry.backoff.max.ms``."""
+
+STALLED = "a call of a function takes longer than max_poll_interval_ms"
+UNREADABLE = "the answer to a heartbeat contradicts itself: the three lists of tasks are not all there or all missing"
+
+
+class State(Enum):
+    """Where a member stands."""
+
+    UNJOINED = "unjoined"  # not started
+    JOINING = "joining"  # epoch 0; owns nothing
+    MEMBER = "member"
+    STALLED = "stalled"  # it has left until the call of the user's function returns
+    CLOSED = "closed"  # its tasks are being closed, or an error has ended it; no heartbeat is due
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What does not change while the process lives. ``member_id`` is chosen here: a UUID as a string."""
+
+    group_id: str
+    member_id: str
+    process_id: str
+    topology: StreamsTopology
+    rebalance_timeout_ms: int
+    endpoint: HostInfo | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
+    instance_id: str | None = None
+
+
+class StreamsMembership:
+    """The machine. Times are milliseconds of one clock, from the caller."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self.state = State.UNJOINED
+        self.epoch = JOIN_EPOCH
+        """The member epoch, under which commits are sent."""
+        self.owned = NO_TASKS
+        """The tasks of the last assignment whose predecessor is released."""
+        self.status: tuple[GroupStatus, ...] = ()
+        self.hosts: tuple[EndpointPartitions, ...] = ()
+        """The input partitions of each process that has an endpoint."""
+        self.accepted_ms: int | None = None
+        """When the last heartbeat that the coordinator accepted was sent; None while this is not a member."""
+        self._target: StreamsTasks | None = None
+        self._adopting: StreamsTasks | None = None
+        self._number = 0
+        self._reported: StreamsTasks | None = None
+        self._owes_report = False
+        """An assignment came, and the coordinator may wait for lists without what it revoked."""
+        self._tell_all = True
+        self._unsure = self._looking_up = False
+        self._sent_ms: int | None = None
+        self._sent_shutdown = self._shutdown = self._is_known = False
+        self._due_ms = 0
+        self._interval_ms = FIRST_INTERVAL_MS
+        self._failures = 0
+        self._endpoint_epoch = 0
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Handle one event and return the effects in order."""
+        return self._REACTIONS[type(event)](self, event, now_ms)
+
+    def due_ms(self) -> int | None:
+        """Return when a heartbeat is due; None while one is under way, or none is to be sent."""
+        if self.state not in (State.JOINING, State.MEMBER) or self._sent_ms is not None or self._looking_up:
+            return None
+        return self._due_ms
+
+    @property
+    def _is_ended(self) -> bool:
+        return self.state is State.CLOSED
+
+    @property
+    def assigned(self) -> StreamsTasks:
+        """Return the tasks of the last assignment handed out, whether or not its predecessor is released."""
+        return self.owned if self._adopting is None else self._adopting
+
+    @property
+    def _held(self) -> StreamsTasks:
+        """Return what may run here: while an assignment is adopted, its tasks and those that are not released yet.
+
+        A report without the new tasks would let the coordinator give them to another member at once.
+        """
+        return self.owned if self._adopting is None else self.owned.with_those_of(self._adopting)
+
+    def leaving_request(self) -> StreamsHeartbeatRequest | None:
+        """Return the heartbeat that takes a closed member out of the group; None if the group cannot know it.
+
+        A static member keeps its tasks until its session ends (version 1 only).
+        """
+        return self._leave() if self._is_known else None
+
+    # --- heartbeats ------------------------------------------------------------------
+
+    def _started(self, _event: Started, now_ms: int) -> list[Effect]:
+        if self.state is State.UNJOINED:
+            self.state, self._due_ms = State.JOINING, now_ms
+        return []
+
+    def _heartbeat_due(self, _event: HeartbeatDue, now_ms: int) -> list[Effect]:
+        due_ms = self.due_ms()
+        if due_ms is None or now_ms < due_ms:
+            return []
+        self._sent_ms, self._due_ms = now_ms, now_ms + self._interval_ms
+        self._sent_shutdown, self._is_known = self._shutdown, True
+        return [SendHeartbeat(self._request())]
+
+    def _request(self) -> StreamsHeartbeatRequest:
+        """Return a join with every field, or a heartbeat with those that the coordinator may not know."""
+        profile = self._profile
+        request = StreamsHeartbeatRequest(
+            group_id=profile.group_id,
+            member_id=profile.member_id,
+            member_epoch=self.epoch,
+            endpoint_information_epoch=self._endpoint_epoch,
+            instance_id=profile.instance_id,
+            shutdown_application=self._shutdown,
+        )
+        is_settled = self._adopting is None
+        if self._tell_all or self._reported != self._held or (self._owes_report and is_settled):
+            self._reported = held = self._held
+            self._owes_report = self._owes_report and not is_settled
+            request = replace(
+                request,
+                active_tasks=task_ids(held.active),
+                standby_tasks=task_ids(held.standby),
+                warmup_tasks=task_ids(held.warmup),
+            )
+        if self._tell_all:
+            request = replace(
+                request,
+                rebalance_timeout_ms=profile.rebalance_timeout_ms,
+                process_id=profile.process_id,
+                rack_id=profile.rack,
+                user_endpoint=None if profile.endpoint is None else Endpoint(*profile.endpoint),
+                client_tags=profile.client_tags,
+                topology=profile.topology if self.epoch == JOIN_EPOCH else None,
+            )
+            self._tell_all = False
+        return request
+
+    def _leave(self) -> StreamsHeartbeatRequest:
+        profile = self._profile
+        epoch = LEAVE_EPOCH if profile.instance_id is None else LEAVE_STATIC_EPOCH
+        return StreamsHeartbeatRequest(profile.group_id, profile.member_id, epoch, instance_id=profile.instance_id)
+
+    # --- answers ---------------------------------------------------------------------
+
+    def _answered(self, event: Answered, now_ms: int) -> list[Effect]:
+        response, sent_ms, self._sent_ms = event.response, self._sent_ms, None
+        if sent_ms is None or self.state is State.STALLED:
+            return []
+        if response.error_code:
+            return [] if self.state is State.CLOSED else self._refused(response, now_ms)
+        if response.member_epoch < 0:
+            return []
+        self.epoch, self.accepted_ms = response.member_epoch, sent_ms
+        if self.state is State.CLOSED:
+            return []
+        self.state, self._failures = State.MEMBER, 0
+        self._interval_ms = response.heartbeat_interval_ms
+        self._due_ms = sent_ms + self._interval_ms
+        if self._sent_shutdown:
+            self._shutdown = False
+        self._endpoint_epoch = response.endpoint_information_epoch
+        if response.partitions_by_user_endpoint is not None:
+            self.hosts = response.partitions_by_user_endpoint
+        effects = self._heed_status(response.status)
+        return effects if self._is_ended else effects + self._heed_tasks(response, now_ms)
+
+    def _refused(self, response: StreamsHeartbeatResponse, now_ms: int) -> list[Effect]:
+        if response.error_code in AGAIN:
+            return self._send_again(now_ms)
+        if response.error_code in FENCED:
+            self._is_known = response.error_code != UNKNOWN_MEMBER_ID
+            return self._join_again(f"the group went on without this member: {response.error_message}", now_ms)
+        return self._end(refusal(self._profile.group_id, response.error_code, response.error_message))
+
+    def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
+        sent_ms, self._sent_ms = self._sent_ms, None
+        return [] if sent_ms is None else self._send_again(now_ms)
+
+    def _send_again(self, now_ms: int) -> list[Effect]:
+        """Report everything again, after a moment. What the coordinator has done meanwhile is not known."""
+        self._tell_all = True
+        self._unsure = self._unsure or self.epoch != JOIN_EPOCH
+        self._due_ms = now_ms + min(BACKOFF_MS << self._failures, BACKOFF_MAX_MS)
+        self._failures = min(self._failures + 1, 10)
+        return []
+
+    def _heed_status(self, status: tuple[GroupStatus, ...] | None) -> list[Effect]:
+        if status is None or status == self.status:
+            return []
+        self.status = status
+        details = {each.status_code: each.status_detail for each in status}
+        effects: list[Effect] = [AnnounceStatus(status)]
+        if SHUTDOWN_APPLICATION in details:
+            return effects + self._end(ShutdownRequested("a member asked the whole application to shut down"))
+        if (detail := details.get(INCORRECTLY_PARTITIONED_TOPICS)) is not None:
+            return effects + self._end(TopologyMismatch(f"topics are partitioned wrongly: {detail}"))
+        return effects
+
+    # --- tasks -----------------------------------------------------------------------
+
+    def _heed_tasks(self, response: StreamsHeartbeatResponse, now_ms: int) -> list[Effect]:
+        lists = (response.active_tasks, response.standby_tasks, response.warmup_tasks)
+        active, standby, warmup = lists
+        if active is not None and standby is not None and warmup is not None:
+            return self._aim_at(tasks_by_role(active, standby, warmup), now_ms)
+        if any(each is not None for each in lists):
+            return self._end(BrokerError(UNREADABLE))
+        if self._unsure:
+            self._looking_up = True
+            return [LookUpAssignment()]
+        return []
+
+    def _assignment_found(self, event: AssignmentFound, now_ms: int) -> list[Effect]:
+        """Heed what was found of the present epoch; another epoch's is another answer's, which comes with its tasks."""
+        if not self._looking_up:
+            return []
+        self._looking_up = False
+        if event.tasks is None or event.epoch != self.epoch:
+            self._due_ms = now_ms + BACKOFF_MS
+            return []
+        return self._aim_at(event.tasks, now_ms)
+
+    def _lookup_failed(self, _event: LookupFailed, now_ms: int) -> list[Effect]:
+        if self._looking_up:
+            self._looking_up, self._due_ms = False, now_ms + BACKOFF_MS
+        return []
+
+    def _aim_at(self, target: StreamsTasks, now_ms: int) -> list[Effect]:
+        self._unsure, self._target, self._owes_report = False, target, True
+        return [] if self._adopting is not None else self._reconcile(now_ms)
+
+    def _reconcile(self, now_ms: int) -> list[Effect]:
+        """Report at once what is owned now, and hand the newest assignment out.
+
+        It is reported also if the newest assignment is what is owned: one that came and was taken back while the one
+        before was being adopted is never handed out, and the coordinator waits for its tasks all the same.
+        """
+        if self._failures == 0:
+            self._due_ms = now_ms
+        if self._target in (None, self.owned):
+            return []
+        assert self._target is not None
+        self._adopting = self._target
+        self._number += 1
+        return [AdoptTasks(self._number, self.epoch, self._adopting)]
+
+    def _released(self, event: TasksReleased, now_ms: int) -> list[Effect]:
+        """Own the new assignment, and report so at once: another member may wait for what was released."""
+        if self._adopting is None or event.generation != self._number or self.state is not State.MEMBER:
+            return []
+        self.owned, self._adopting = self._adopting, None
+        return self._reconcile(now_ms)
+
+    def _join_again(self, reason: str, now_ms: int) -> list[Effect]:
+        self.state, self._due_ms, self._failures = State.JOINING, now_ms, 0
+        return self._forget(reason)
+
+    def _forget(self, reason: str) -> list[Effect]:
+        self.epoch, self.accepted_ms = JOIN_EPOCH, None
+        self.owned, self._target, self._adopting, self._reported = NO_TASKS, None, None, None
+        self._tell_all, self._unsure, self._looking_up, self._owes_report = True, False, False, False
+        return [DropAll(reason)]
+
+    # --- what the process asks for -----------------------------------------------------
+
+    def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:
+        if self.state not in (State.JOINING, State.MEMBER):
+            return []
+        leave: list[Effect] = [SendLeave(self._leave())] if self._is_known else []
+        self.state, self._sent_ms, self._is_known = State.STALLED, None, False
+        return leave + self._forget(STALLED)
+
+    def _call_returned(self, _event: CallReturned, now_ms: int) -> list[Effect]:
+        if self.state is State.STALLED:
+            self.state, self._due_ms = State.JOINING, now_ms
+        return []
+
+    def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
+        self._shutdown, self._due_ms = True, now_ms
+        return []
+
+    def _close_asked(self, _event: CloseAsked, _now_ms: int) -> list[Effect]:
+        """Keep the epoch, so that what runs can be committed; nothing more is adopted."""
+        self.state = State.CLOSED
+        return []
+
+    def _end(self, cause: KStreamsAssignError) -> list[Effect]:
+        self.state = State.CLOSED
+        return [EndMembership(cause)]
+
+    _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
+        Started: _started,
+        HeartbeatDue: _heartbeat_due,
+        Answered: _answered,
+        Unanswered: _unanswered,
+        AssignmentFound: _assignment_found,
+        LookupFailed: _lookup_failed,
+        TasksReleased: _released,
+        CallStalled: _call_stalled,
+        CallReturned: _call_returned,
+        ShutdownAsked: _shutdown_asked,
+        CloseAsked: _close_asked,
+    }

@@ -1,0 +1,319 @@
+"""A member of a streams group, one event after another: what each heartbeat carries, and what each answer asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kstreams_assign.engine import streams_events as events
+from kstreams_assign.engine import streams_membership as engine
+from kstreams_assign.engine.streams_events import StreamsTasks
+from kstreams_assign.engine.streams_membership import State, StreamsMembership
+from kstreams_assign.errors import (
+    BrokerError,
+    ConfigError,
+    InstanceFenced,
+    MalformedUserData,
+    ShutdownRequested,
+    TopologyMismatch,
+)
+from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.model import HostInfo, TaskId
+from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
+from kstreams_assign.wire.streams_heartbeat import (
+    INCORRECTLY_PARTITIONED_TOPICS,
+    MISSING_SOURCE_TOPICS,
+    SHUTDOWN_APPLICATION,
+    GroupStatus,
+    StreamsTopology,
+)
+from kstreams_assign.wire.streams_structs import Endpoint, TaskIds
+
+TOPOLOGY = StreamsTopology(0, ())
+PROFILE = engine.Profile("app", "me", "process", TOPOLOGY, 300_000, HostInfo("here", 7071), {"zone": "a"}, "rack-1")
+INTERVAL_MS = 5_000
+
+
+def rows(*partitions: int) -> tuple[TaskIds, ...]:
+    return (TaskIds("0", partitions),) if partitions else ()
+
+
+def tasks(*partitions: int) -> StreamsTasks:
+    return StreamsTasks(frozenset(TaskId(0, partition) for partition in partitions))
+
+
+def answer(epoch: int, *partitions: int, lists: bool = True, **fields: Any) -> events.Answered:
+    response = StreamsHeartbeatResponse(0, 0, None, "me", epoch, INTERVAL_MS, 0, 0, **fields)
+    if lists:
+        response = replace(response, active_tasks=rows(*partitions), standby_tasks=(), warmup_tasks=())
+    return events.Answered(response)
+
+
+def refusal(code: int) -> events.Answered:
+    return events.Answered(StreamsHeartbeatResponse(0, code, "because", "", 0, 0, 0, 0))
+
+
+class Member:
+    """The machine with a clock that the test moves."""
+
+    def __init__(self, profile: engine.Profile = PROFILE) -> None:
+        self.machine = StreamsMembership(profile)
+        self.now_ms = 1_000
+        self.handle(events.Started())
+
+    def handle(self, event: events.Event) -> list[events.Effect]:
+        return self.machine.handle(event, self.now_ms)
+
+    def beat(self) -> StreamsHeartbeatRequest:
+        """Go on to when a heartbeat is due, and return it."""
+        due_ms = self.machine.due_ms()
+        assert due_ms is not None
+        self.now_ms = max(self.now_ms, due_ms)
+        (effect,) = self.handle(events.HeartbeatDue())
+        assert isinstance(effect, events.SendHeartbeat)
+        return effect.request
+
+
+def joined(*partitions: int) -> Member:
+    """A member at epoch 3 that owns these tasks, and has reported so."""
+    member = Member()
+    member.beat()
+    member.handle(answer(3, *partitions))
+    member.handle(TasksReleased(1))
+    member.beat()
+    member.handle(answer(3, lists=False))
+    assert member.machine.owned == tasks(*partitions)
+    return member
+
+
+def test_a_join_carries_everything_and_no_tasks() -> None:
+    member = Member()
+    assert member.beat() == StreamsHeartbeatRequest(
+        "app",
+        "me",
+        0,
+        rack_id="rack-1",
+        rebalance_timeout_ms=300_000,
+        topology=TOPOLOGY,
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+        process_id="process",
+        user_endpoint=Endpoint("here", 7071),
+        client_tags={"zone": "a"},
+    )
+    assert member.machine.due_ms() is None, "one heartbeat at a time"
+
+
+def test_tasks_are_adopted_then_reported_then_nothing_is_repeated() -> None:
+    member = Member()
+    member.beat()
+    assert member.handle(answer(3, 0, 1)) == [events.AdoptTasks(1, 3, tasks(0, 1))]
+    assert member.machine.owned == tasks()
+    assert member.machine.assigned == tasks(0, 1)
+    member.handle(TasksReleased(1))
+    assert member.beat() == StreamsHeartbeatRequest(
+        "app", "me", 3, active_tasks=rows(0, 1), standby_tasks=(), warmup_tasks=()
+    )
+    sent_ms = member.now_ms
+    member.handle(answer(3, lists=False))
+    assert member.machine.due_ms() == sent_ms + INTERVAL_MS
+    assert member.beat() == StreamsHeartbeatRequest("app", "me", 3)
+
+
+def test_a_revoked_task_is_reported_until_it_is_released() -> None:
+    member = joined(0, 1)
+    member.beat()
+    assert member.handle(answer(3, 0)) == [events.AdoptTasks(2, 3, tasks(0))]
+    assert member.beat().active_tasks is None, "unchanged"
+    member.handle(answer(3, lists=False))
+    member.handle(TasksReleased(1))  # an older one's
+    assert member.machine.owned == tasks(0, 1)
+    member.handle(TasksReleased(2))
+    assert member.machine.due_ms() == member.now_ms, "another member may wait for it"
+    assert member.beat().active_tasks == rows(0)
+
+
+def test_an_assignment_that_comes_during_another_one_waits() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(answer(4, 0, 1))
+    member.beat()
+    assert member.handle(answer(4, 0, 1, 2)) == []
+    assert member.handle(TasksReleased(2)) == [events.AdoptTasks(3, 4, tasks(0, 1, 2))]
+
+
+def test_an_assignment_that_is_taken_back_before_it_is_adopted_is_reported() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(answer(4, 0, 1))
+    member.beat()
+    member.handle(answer(4, 0, 1, 2))
+    member.beat()
+    member.handle(answer(4, 0, 1))
+    assert member.handle(TasksReleased(2)) == []
+    assert member.beat().active_tasks == rows(0, 1)
+
+
+@pytest.mark.parametrize("code", [25, 110])
+def test_a_fenced_member_gives_up_all_and_joins_at_once(code: int) -> None:
+    member = joined(0)
+    member.beat()
+    (dropped,) = member.handle(refusal(code))
+    assert isinstance(dropped, DropAll)
+    assert member.machine.accepted_ms is None
+    assert member.machine.due_ms() == member.now_ms
+    again = member.beat()
+    assert (again.member_id, again.member_epoch, again.topology, again.active_tasks) == ("me", 0, TOPOLOGY, ())
+    assert member.handle(TasksReleased(1)) == []
+    assert member.machine.owned == tasks()
+
+
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_a_coordinator_that_moves_is_asked_again_after_a_moment(code: int) -> None:
+    member = joined(0)
+    waits = []
+    for _ in range(6):
+        member.beat()
+        assert member.handle(refusal(code)) == []
+        due_ms = member.machine.due_ms()
+        assert due_ms is not None
+        waits.append(due_ms - member.now_ms)
+    assert waits == [100, 200, 400, 800, 1_000, 1_000]
+    full = member.beat()
+    assert (full.member_epoch, full.active_tasks, full.process_id, full.topology) == (3, rows(0), "process", None)
+    assert member.machine.owned == tasks(0)
+
+
+def test_after_a_lost_answer_the_assignment_is_looked_up() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(events.Unanswered())
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == [events.LookUpAssignment()]
+    assert member.machine.due_ms() is None
+    member.handle(events.LookupFailed())
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == [events.LookUpAssignment()]
+    assert member.handle(events.AssignmentFound(3, tasks(7))) == [], "of another epoch"
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == [events.LookUpAssignment()]
+    assert member.handle(events.AssignmentFound(4, tasks(0, 1))) == [events.AdoptTasks(2, 4, tasks(0, 1))]
+    member.handle(TasksReleased(2))
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (29, BrokerError, "TOPIC_AUTHORIZATION_FAILED"),
+        (30, BrokerError, "GROUP_AUTHORIZATION_FAILED"),
+        (35, ConfigError, "streams.version"),
+        (42, ConfigError, "INVALID_REQUEST"),
+        (69, ConfigError, "application_id"),
+        (81, ConfigError, "group.streams.max.size"),
+        (82, InstanceFenced, "group_instance_id"),
+        (111, InstanceFenced, "group_instance_id"),
+        (130, TopologyMismatch, "STREAMS_INVALID_TOPOLOGY"),
+        (131, TopologyMismatch, "another topology"),
+        (132, TopologyMismatch, "another topology"),
+        (-1, BrokerError, "error code -1"),
+    ],
+)
+def test_a_final_refusal_is_one_error(code: int, kind: type[Exception], words: str) -> None:
+    member = Member()
+    member.beat()
+    (end,) = member.handle(refusal(code))
+    assert isinstance(end, events.EndMembership)
+    assert type(end.cause) is kind
+    assert words in str(end.cause)
+    assert str(end.cause).endswith("(because)")
+    assert member.machine.due_ms() is None
+
+
+def test_a_status_is_announced_when_it_changes() -> None:
+    missing = (GroupStatus(MISSING_SOURCE_TOPICS, "in"),)
+    member = Member()
+    member.beat()
+    assert member.handle(answer(1, status=missing)) == [events.AnnounceStatus(missing)]
+    for status, announced in ((missing, []), (None, []), ((), [events.AnnounceStatus(())])):
+        member.beat()
+        assert member.handle(answer(1, lists=False, status=status)) == announced
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(SHUTDOWN_APPLICATION, ShutdownRequested), (INCORRECTLY_PARTITIONED_TOPICS, TopologyMismatch)]
+)
+def test_a_status_that_ends_the_member(code: int, kind: type[Exception]) -> None:
+    member = joined(0)
+    member.beat()
+    _, end = member.handle(answer(3, 0, 1, status=(GroupStatus(code, "in"),)))
+    assert isinstance(end, events.EndMembership)
+    assert type(end.cause) is kind
+    assert member.machine.epoch == 3, "what runs is committed under it"
+
+
+def test_shutdown_is_asked_for_at_once_and_until_it_is_answered() -> None:
+    member = joined(0)
+    member.handle(events.ShutdownAsked())
+    assert member.machine.due_ms() == member.now_ms
+    assert member.beat().shutdown_application
+    member.handle(events.Unanswered())
+    assert member.beat().shutdown_application
+    member.handle(answer(3, 0))
+    assert not member.beat().shutdown_application
+
+
+def test_a_member_whose_function_stalls_leaves_and_comes_back() -> None:
+    member = joined(0)
+    leave, dropped = member.handle(events.CallStalled())
+    assert leave == events.SendLeave(StreamsHeartbeatRequest("app", "me", -1))
+    assert isinstance(dropped, DropAll)
+    assert (member.machine.state, member.machine.due_ms()) == (State.STALLED, None)
+    member.handle(events.CallReturned())
+    assert member.beat().member_epoch == 0
+
+
+@pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
+def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
+    member = Member(replace(PROFILE, instance_id=instance))
+    assert member.beat().instance_id == instance
+    member.handle(events.CloseAsked())
+    assert member.handle(answer(3, 0)) == [], "nothing more is adopted"
+    assert member.machine.epoch == 3
+    assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", epoch, instance_id=instance)
+
+
+def test_a_member_that_the_group_cannot_know_does_not_leave() -> None:
+    member = Member()
+    assert member.machine.leaving_request() is None
+    member.beat()
+    member.handle(events.Unanswered())  # but the coordinator may have taken it in
+    assert member.machine.leaving_request() is not None
+    member.beat()
+    member.handle(refusal(25))
+    assert member.machine.leaving_request() is None
+
+
+def test_the_lease_counts_from_when_an_accepted_heartbeat_was_sent() -> None:
+    member = Member()
+    member.beat()
+    sent_ms = member.now_ms
+    member.now_ms += 400
+    member.handle(answer(1))
+    assert member.machine.accepted_ms == sent_ms
+
+
+def test_an_answer_that_contradicts_itself_is_refused() -> None:
+    member = Member()
+    member.beat()
+    response = replace(answer(1, 0).response, standby_tasks=None)
+    (end,) = member.handle(events.Answered(response))
+    assert isinstance(end, events.EndMembership)
+    member = Member()
+    member.beat()
+    with pytest.raises(MalformedUserData, match="subtopology id"):
+        member.handle(events.Answered(replace(answer(1).response, active_tasks=(TaskIds("x", (0,)),))))
