@@ -243,4 +243,5 @@ def test_the_machines_are_all_here():
     walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
     parts = {"tasks_in_hand", "stops"}
     values = {"effects", "task_events", "restore_effects", "restore_events"}
-    assert in_room == walked | parts | values | {"__init__"}
+    without_a_shell = {"streams_membership", "streams_events", "streams_errors"}  # no worker joins streams groups yet
+    assert in_room == walked | parts | values | without_a_shell | {"__init__"}
