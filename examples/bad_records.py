@@ -26,6 +26,6 @@ config = Config(
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 with suppress(KeyboardInterrupt):
     subtopology = Subtopology(
-        add, sources=["payments"], stores=["balances"], sinks=["balances"], on_error="dead_letter"
+        add, sources=["deposits"], stores=["balances"], sinks=["balances"], on_error="dead_letter"
     )
     Worker(config, [subtopology]).run()

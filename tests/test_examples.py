@@ -261,10 +261,10 @@ def test_shipments_get_the_names_of_their_countries_from_a_table_that_every_proc
 
 
 def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(broker, tmp_path):
-    ClusterAdmin(broker).create_topics({"payments": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
-    produce(broker, "payments", [b"ann"], b'{"amount": 5}')
-    produce(broker, "payments", [b"bob"], b"five")
-    produce(broker, "payments", [b"ann", b"bob"], b'{"amount": 2}')
+    ClusterAdmin(broker).create_topics({"deposits": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
+    produce(broker, "deposits", [b"ann"], b'{"amount": 5}')
+    produce(broker, "deposits", [b"bob"], b"five")
+    produce(broker, "deposits", [b"ann", b"bob"], b'{"amount": 2}')
     with running("bad_records.py", broker, folder=tmp_path):
         wanted = {b"ann": b"7", b"bob": b"2"}
         assert last_values(broker, "balances", wanted) == wanted
