@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kstreams_assign.engine.membership import ShutdownAsked
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import GroupStatus
@@ -35,11 +36,6 @@ def tasks_by_role(active: Iterable[TaskIds], standby: Iterable[TaskIds], warmup:
 
 
 # --- events ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The member may join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +76,6 @@ class CallStalled:
 @dataclass(frozen=True, slots=True)
 class CallReturned:
     """That call has returned."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShutdownAsked:
-    """The process asks all members to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class CloseAsked:
-    """The application wants to stop. The membership ends with ``leaving_request``."""
 
 
 Event = (

@@ -5,7 +5,7 @@ next heartbeat is due. The broker assigns; this member owns the tasks of an assi
 released, and only then reports so. The rules are those of Kafka's ``StreamsMembershipManager`` and
 ``StreamsGroupHeartbeatRequestManager``, with one addition: the coordinator sends tasks only in the answer to the
 heartbeat that changed them. After an answer was lost, this member therefore looks its assignment up; otherwise it
-might never learn of a task, and nobody would run it.
+might never learn of a task, and no member would run it.
 
 What must not live here: sockets, input partitions of tasks (both are the shell's), commits (``commits``).
 """
@@ -17,6 +17,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import ClassVar
 
+from kstreams_assign.engine.membership import ShutdownAsked
 from kstreams_assign.engine.streams_errors import AGAIN, FENCED, UNKNOWN_MEMBER_ID, refusal
 from kstreams_assign.engine.streams_events import (
     NO_TASKS,
@@ -26,7 +27,6 @@ from kstreams_assign.engine.streams_events import (
     AssignmentFound,
     CallReturned,
     CallStalled,
-    CloseAsked,
     Effect,
     EndMembership,
     Event,
@@ -35,15 +35,13 @@ from kstreams_assign.engine.streams_events import (
     LookupFailed,
     SendHeartbeat,
     SendLeave,
-    ShutdownAsked,
-    Started,
     StreamsTasks,
     Unanswered,
     tasks_by_role,
 )
 from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
 from kstreams_assign.model import HostInfo
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import (
@@ -352,7 +350,7 @@ class StreamsMembership:
         return []
 
     def _close_asked(self, _event: CloseAsked, _now_ms: int) -> list[Effect]:
-        """Keep the epoch, so that what runs can be committed; nothing more is adopted."""
+        """Keep the epoch, so that what runs can be committed; nothing more is adopted. ``leaving_request`` ends it."""
         self.state = State.CLOSED
         return []
 

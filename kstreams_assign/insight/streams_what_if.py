@@ -142,7 +142,7 @@ class PlayedChange:
             else f"{rate:,} offsets/s a process, given",
             "silence": "at least the restore of the task alone; at most the restore of all that its new process gets, "
             f"and one heartbeat interval ({state.heartbeat_interval_ms:,} ms) until it learns of the task; the old "
-            "owner works until it is told to give the task up, and reports that at once",
+            "owner works until its heartbeat asks it to give the task up, and reports that at once",
             "change": "processes leave, then those that join do so one after the other; they have no state",
             "classic group": "the same processes with this project's assignor, which moves a task when its state is "
             "there; what has to be read is read by warm-ups before the move, and by tasks without an owner after it",

@@ -40,12 +40,12 @@ def test_it_has_the_target_in_the_brokers_order_and_what_a_restore_reads() -> No
 
 
 def test_settings_are_the_brokers_and_assumed_only_if_it_does_not_tell() -> None:
-    told = playable(replace(TWO, settings={STANDBYS: "2", HEARTBEAT_INTERVAL: "700"}))
-    assert (told.state.group.num_standby_replicas, told.state.heartbeat_interval_ms) == (2, 700)
-    assert told.assumed == {}
-    untold = playable(TWO)
-    assert (untold.state.group.num_standby_replicas, untold.state.heartbeat_interval_ms) == (1, 5_000)
-    assert untold.assumed.keys() == {STANDBYS, HEARTBEAT_INTERVAL}
+    with_settings = playable(replace(TWO, settings={STANDBYS: "2", HEARTBEAT_INTERVAL: "700"}))
+    assert (with_settings.state.group.num_standby_replicas, with_settings.state.heartbeat_interval_ms) == (2, 700)
+    assert with_settings.assumed == {}
+    without = playable(TWO)
+    assert (without.state.group.num_standby_replicas, without.state.heartbeat_interval_ms) == (1, 5_000)
+    assert without.assumed.keys() == {STANDBYS, HEARTBEAT_INTERVAL}
 
 
 def test_a_changelog_of_unknown_size_counts_as_nothing_and_is_named() -> None:

@@ -26,7 +26,7 @@ _ENDS = "\x00"  # confluent-kafka writes a zero byte behind it
 
 
 def committed_metadata(admin: Admin, group: str, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, str]:
-    """Return what was committed last, as a connected client is told; empty where that was nothing.
+    """Return what was committed last, by a connected client; empty where that was nothing.
 
     Raises ``BrokerUnavailable``, ``BrokerError``.
     """
@@ -65,7 +65,7 @@ class CommittedMetadata:
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """What was committed last; empty where that was nothing. Raises ``BrokerUnavailable``, ``BrokerError``."""
-        wanted = [KafkaTopicPartition(*partition) for partition in partitions]
+        wanted = list(partitions)
         if not wanted:
             return {}
         deadline = time.monotonic() + self._timeout_s
@@ -79,7 +79,7 @@ class CommittedMetadata:
                         raise
                 threading.Event().wait(_RETRY_S)
 
-    def _read(self, wanted: list[KafkaTopicPartition]) -> dict[TopicPartition, str]:
+    def _read(self, wanted: list[TopicPartition]) -> dict[TopicPartition, str]:
         return committed_metadata(self._connected(), self._group_id, wanted)
 
     def _connected(self) -> Admin:
