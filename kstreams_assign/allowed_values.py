@@ -23,6 +23,7 @@ class Guarantee(StrEnum):
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
+GROUP_PROTOCOLS = ("classic", "streams")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 SIGTERM_MEANINGS = ("close", "restart")
@@ -90,6 +91,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "processing_guarantee": GUARANTEES,
     "auto_offset_reset": OFFSET_RESETS,
     "user_data": USER_DATA,
+    "group_protocol": GROUP_PROTOCOLS,
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
     "sigterm": SIGTERM_MEANINGS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,

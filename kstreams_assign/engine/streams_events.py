@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kstreams_assign.engine.membership import ShutdownAsked
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import GroupStatus
@@ -86,6 +86,7 @@ Event = (
     | AssignmentFound
     | LookupFailed
     | TasksReleased
+    | MembershipLost
     | CallStalled
     | CallReturned
     | ShutdownAsked

@@ -41,7 +41,7 @@ from kstreams_assign.engine.streams_events import (
 )
 from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
 from kstreams_assign.model import HostInfo
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import (
@@ -135,6 +135,11 @@ class StreamsMembership:
     @property
     def _is_ended(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether ``epoch`` is the coordinator's: it changes with a heartbeat, and no answer to one is missing."""
+        return self._sent_ms is None and not self._unsure
 
     @property
     def assigned(self) -> StreamsTasks:
@@ -321,6 +326,16 @@ class StreamsMembership:
         self.owned, self._adopting = self._adopting, None
         return self._reconcile(now_ms)
 
+    def _lost(self, event: MembershipLost, now_ms: int) -> list[Effect]:
+        """A commit was refused, or came too late: drop everything and join again, which the coordinator allows.
+
+        What is answered to a heartbeat that is under way concerns the membership that was lost.
+        """
+        if self.state is not State.MEMBER:
+            return []
+        self._sent_ms = None
+        return self._join_again(event.reason, now_ms)
+
     def _join_again(self, reason: str, now_ms: int) -> list[Effect]:
         self.state, self._due_ms, self._failures = State.JOINING, now_ms, 0
         return self._forget(reason)
@@ -366,6 +381,7 @@ class StreamsMembership:
         AssignmentFound: _assignment_found,
         LookupFailed: _lookup_failed,
         TasksReleased: _released,
+        MembershipLost: _lost,
         CallStalled: _call_stalled,
         CallReturned: _call_returned,
         ShutdownAsked: _shutdown_asked,

@@ -41,6 +41,7 @@ from kstreams_assign.events.group import (
     DrainRefusedEvent,
     EarlyProbeEvent,
     EarlyProbingOffEvent,
+    GroupStatusEvent,
     JoiningEvent,
     LeaveFailedEvent,
     LostEvent,
@@ -114,6 +115,7 @@ __all__ = [
     "GlobalTableReadyEvent",
     "GlobalTableRebuiltEvent",
     "GlobalTableStoppedEvent",
+    "GroupStatusEvent",
     "HttpFailedEvent",
     "HttpListeningEvent",
     "InputOutOfRangeEvent",
@@ -172,6 +174,7 @@ Event = (
     | PredecessorRemovedEvent
     | PredecessorStaysEvent
     | MemberNotKeptEvent
+    | GroupStatusEvent
     | DrainRefusedEvent
     | RestartAnnouncedEvent
     | ShutdownRequestedEvent

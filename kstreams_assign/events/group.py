@@ -25,6 +25,7 @@ class AssignedEvent(BaseEvent):
 
     name: ClassVar[str] = "assigned"
     generation: int
+    """Generation of the group; in a streams group, which has none, a count of this member's assignments."""
     assignor: str | None
     """Assignor that decided; null under a leader of another kind, such as Java's."""
     active: tuple[str, ...]
@@ -35,9 +36,11 @@ class AssignedEvent(BaseEvent):
     follow_up: bool
     """Whether a rebalance follows at once that completes this one (KIP-429)."""
     version: int
-    """Version of user-data (KIP-268) that this member uses from now on."""
+    """Version of user-data (KIP-268) that this member uses from now on; 0 in a streams group, which has none."""
     warnings: tuple[str, ...]
     """What is wrong, and what to do; these also go to ``logging``."""
+    epoch: int | None = None
+    """This member's epoch, in a streams group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +163,13 @@ class MemberNotKeptEvent(WarningEvent):
     """The member id could not be written to the state directory, so a successor could not remove this member."""
 
     name: ClassVar[str] = "member_not_kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatusEvent(WarningEvent):
+    """The coordinator says what keeps a streams group from working; without warnings, nothing does any more."""
+
+    name: ClassVar[str] = "group_status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.admin import ConfigResource, ConfigResourceType
 
-from kstreams_assign.adapters.kafka_python.admin import connected
+from kstreams_assign.adapters.kafka_python.admin import connected, group_settings
 from kstreams_assign.adapters.kafka_python.committed_metadata import committed_metadata
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.streams_groups import (
@@ -95,12 +94,7 @@ class GroupDescriber:
 
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
-        with translated(f"settings of group {group}"):
-            answer = self._admin.describe_configs(
-                [ConfigResource(ConfigResourceType.GROUP, group)], config_filter="all"
-            )
-        settings: Mapping[str, Mapping[str, Any]] = answer.get(ConfigResourceType.GROUP.name.lower(), {}).get(group, {})
-        return {name: str(setting["value"]) for name, setting in settings.items()}
+        return group_settings(self._admin, group)
 
     def committed_metadata(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the metadata beside the committed offsets; empty where there is none.
