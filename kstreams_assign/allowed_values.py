@@ -54,6 +54,7 @@ RANGES: Mapping[str, Range] = {
     "probing_rebalance_interval_ms": Range(60_000),
     "scheduled_rebalance_max_delay_ms": Range(0, 2**31 - 1),
     "early_probing_floor_ms": Range(1_000),
+    "warm_join_timeout_ms": Range(0),
     "state_cleanup_delay_ms": Range(0),
     "state_cleanup_dir_max_age_ms": Range(-1),
     "session_timeout_ms": Range(1_000),

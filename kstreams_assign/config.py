@@ -212,6 +212,13 @@ class Config:
     """Protocol of the group (Kafka: ``group.protocol``): ``classic``, in which a member leads and assigns the tasks, or
     ``streams``, in which the brokers do (KIP-1071; Kafka 4.2 and later). All members need the same."""
 
+    warm_join: bool = True
+    """Whether a process first restores the state of the tasks that it will get in a streams group, and then joins: its
+    tasks are silent for a moment, whatever the size of their state."""
+
+    warm_join_timeout_ms: int = 3_600_000
+    """Milliseconds after which it joins in any case."""
+
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where a task starts to read a partition that has no committed offset, or whose committed offset is deleted."""
 
@@ -298,7 +305,7 @@ class Config:
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a non-empty string")
         check_values(self, RANGES)
-        for key in ("early_probing", "warmup_queue"):
+        for key in ("early_probing", "warmup_queue", "warm_join"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
         check_values(self, CHOICES)

@@ -69,6 +69,13 @@ class LookupFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TasksAwaited:
+    """These active tasks should come to this member soon: their state is here, or will be."""
+
+    tasks: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class CallStalled:
     """A call of the user's function takes too long."""
 
@@ -87,6 +94,7 @@ Event = (
     | LookupFailed
     | TasksReleased
     | MembershipLost
+    | TasksAwaited
     | CallStalled
     | CallReturned
     | ShutdownAsked
@@ -132,10 +140,20 @@ class AnnounceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingEnded:
+    """The awaited tasks have come, but for the ``missing`` ones."""
+
+    awaited: frozenset[TaskId]
+    missing: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class EndMembership:
     """This member ends with this error."""
 
     cause: KStreamsAssignError
 
 
-Effect = SendHeartbeat | SendLeave | LookUpAssignment | AdoptTasks | DropAll | AnnounceStatus | EndMembership
+Effect = (
+    SendHeartbeat | SendLeave | LookUpAssignment | AdoptTasks | DropAll | AnnounceStatus | AwaitingEnded | EndMembership
+)

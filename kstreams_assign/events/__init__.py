@@ -37,6 +37,7 @@ from kstreams_assign.events.global_tables import (
 from kstreams_assign.events.group import (
     AdoptedEvent,
     AssignedEvent,
+    AwaitedTasksEvent,
     DecisionEvent,
     DrainRefusedEvent,
     EarlyProbeEvent,
@@ -53,6 +54,8 @@ from kstreams_assign.events.group import (
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
+    WarmingUpEvent,
+    WarmJoinEvent,
 )
 from kstreams_assign.events.process import (
     BrokerUnavailableEvent,
@@ -95,6 +98,7 @@ __all__ = [
     "EVENTS",
     "AdoptedEvent",
     "AssignedEvent",
+    "AwaitedTasksEvent",
     "BaseEvent",
     "BatchLimitedEvent",
     "BrokerUnavailableEvent",
@@ -156,6 +160,8 @@ __all__ = [
     "TransactionAbortedEvent",
     "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
+    "WarmJoinEvent",
+    "WarmingUpEvent",
     "WarningEvent",
     "WarningsEvent",
     "WithWarnings",
@@ -174,6 +180,9 @@ Event = (
     | PredecessorRemovedEvent
     | PredecessorStaysEvent
     | MemberNotKeptEvent
+    | WarmingUpEvent
+    | WarmJoinEvent
+    | AwaitedTasksEvent
     | GroupStatusEvent
     | DrainRefusedEvent
     | RestartAnnouncedEvent

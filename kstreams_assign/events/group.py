@@ -166,6 +166,33 @@ class MemberNotKeptEvent(WarningEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmingUpEvent(BaseEvent):
+    """Before it joins a streams group, this process restores the state of the tasks that it will probably get."""
+
+    name: ClassVar[str] = "warming_up"
+    tasks: tuple[str, ...]
+    """The tasks with state, active ones and standbys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmJoinEvent(ReasonEvent):
+    """This process joins a streams group now: its state is warm, or waiting would help nobody."""
+
+    name: ClassVar[str] = "warm_join"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedTasksEvent(BaseEvent):
+    """The tasks have come that this process joined a streams group for, or it awaits them no longer."""
+
+    name: ClassVar[str] = "awaited_tasks"
+    awaited: tuple[str, ...]
+    """The active tasks that should come."""
+    missing: tuple[str, ...]
+    """Those of them that did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatusEvent(WarningEvent):
     """The coordinator says what keeps a streams group from working; without warnings, nothing does any more."""
 

@@ -5,7 +5,7 @@ Both answer the same questions. What must not live here: what either of them doe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -13,7 +13,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import WarningsEvent
 from kstreams_assign.group.streams_topology import refuse_patterns
-from kstreams_assign.model import TopologyShape
+from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
@@ -87,6 +87,7 @@ def streams_member(
     directory: StateDirectory,
     admin: ClusterAdmin,
     log: EventLog,
+    lags: Callable[[], Mapping[TaskId, int]],
     drained: Callable[[], None],
 ) -> StreamsMember:
     """Return a member of a streams group, connected. Raises ``BrokerUnavailable``, ``ConfigError``."""
@@ -110,6 +111,7 @@ def streams_member(
             admin,
             log,
             connections,
+            lags,
             drained,
         )
     except BaseException:

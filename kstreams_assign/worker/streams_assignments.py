@@ -71,6 +71,12 @@ class Assignments:
         with self._lock:
             self._waiting = order
 
+    def warm_up(self, tasks: frozenset[TaskId]) -> None:
+        """Have the loop keep the state of these tasks up to date, before this is a member of the group."""
+        with self._lock:
+            self._given = (0, Adopted({}, frozenset(), tasks))
+            self._processor.adopt(*self._given)
+
     def drop_all(self, reason: str) -> None:
         """Have the loop drop all tasks, and forget the assignments."""
         with self._lock:

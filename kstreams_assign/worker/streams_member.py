@@ -32,6 +32,7 @@ from kstreams_assign.errors import (
     ShutdownRequested,
 )
 from kstreams_assign.events import (
+    AwaitedTasksEvent,
     BrokerUnavailableEvent,
     DrainRefusedEvent,
     GroupStatusEvent,
@@ -40,6 +41,7 @@ from kstreams_assign.events import (
     MemberNotKeptEvent,
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
+    WarmJoinEvent,
 )
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
@@ -54,6 +56,7 @@ from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.pulse import Pulse
 from kstreams_assign.worker.streams_assignments import LOOK_UP_S, Assignments
 from kstreams_assign.worker.streams_status import StatusWarnings
+from kstreams_assign.worker.warm_joining import WarmJoining
 
 TURN_S = 0.1
 RETRY_S = 0.05
@@ -87,6 +90,7 @@ class StreamsMember:
         admin: ClusterAdmin,
         log: EventLog,
         connections: StreamsConnections,
+        lags: Callable[[], Mapping[TaskId, int]],
         drained: Callable[[], None],
     ) -> None:
         self._config = config
@@ -118,6 +122,17 @@ class StreamsMember:
         self._assignments = Assignments(shape, admin, processor, log)
         self._outage = self._returns = self._stalled = False
         self._status = StatusWarnings()
+        self._warm_joining = WarmJoining(
+            config,
+            str(process),
+            self._member_id,
+            self._heartbeats,
+            admin,
+            self._assignments,
+            lags,
+            log,
+        )
+        self._reason = "first join"
         self._pulse = Pulse(config.max_poll_interval_ms, log)
         self.losses = 0
         """How often the membership was lost. It is counted before the coordinator can know this member again."""
@@ -147,6 +162,8 @@ class StreamsMember:
                 self._assignments.drop_all(reason)
             case do.AnnounceStatus(status):
                 self._status.hear(status, _now_ms())
+            case do.AwaitingEnded(awaited, missing):
+                self._log.emit(AwaitedTasksEvent(awaited=_names(awaited), missing=_names(missing)))
             case do.EndMembership(cause):
                 self._cause = cause
                 if isinstance(cause, ShutdownRequested):
@@ -216,13 +233,21 @@ class StreamsMember:
         """Join and stay a member until ``close``. Raise what makes membership impossible (a refusal, a topology)."""
         try:
             self._refuse_other_topology()
-            self.handle(machine.Started())
+            self._start()
             while self._engine.state is not engine.State.CLOSED:
                 self._turn()
         finally:
             self.close()
         if self._cause is not None:
             raise self._cause
+
+    def _start(self) -> None:
+        """Join once the state of what this process will get is warm."""
+        join = self._warm_joining.wait(lambda: self._engine.state is engine.State.CLOSED)
+        if join is not None:
+            self._log.emit(WarmJoinEvent(reason=join.reason))
+            self.handle(do.TasksAwaited(join.awaited))
+            self.handle(machine.Started())
 
     def _refuse_other_topology(self) -> None:
         """Compare with the topology of the members that are there: the broker's refusal names no difference."""
@@ -268,7 +293,8 @@ class StreamsMember:
             case do.SendHeartbeat(request):
                 if request.member_epoch == JOIN_EPOCH:
                     self.rebalances.start()
-                    self._log.emit(JoiningEvent(reason="joins the streams group"))
+                    self._log.emit(JoiningEvent(reason=self._reason))
+                    self._reason = "it lost its place in the group"
                 try:
                     self.handle(do.Answered(self._heartbeats.heartbeat(request)))
                     self._outage = False
@@ -408,6 +434,10 @@ def _kept_member_id(members: Members, log: EventLog) -> str:
         why = f"{cause}: if this process is killed, its tasks wait until its session ends"
         log.emit(MemberNotKeptEvent(warnings=(why,)))
     return member_id
+
+
+def _names(tasks: Collection[TaskId]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(tasks)))
 
 
 def _is_uuid(text: str) -> bool:

@@ -189,7 +189,15 @@ class Working:
         self._membership: AnyMember
         if config.in_streams_group:
             self._membership = streams_member(
-                config, shape, process, self._processor, local.directory, admin, log, self._ending.set
+                config,
+                shape,
+                process,
+                self._processor,
+                local.directory,
+                admin,
+                log,
+                self._restoring.lags,
+                self._ending.set,
             )
         else:
             self._membership = classic_member(

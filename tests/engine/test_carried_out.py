@@ -28,6 +28,7 @@ from kstreams_assign.engine import (
     streams_membership,
     task_events,
     tasks,
+    warm_join,
 )
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome
@@ -92,6 +93,15 @@ MACHINES = (
         streams_events.Event,
         ("engine/streams_membership.py",),
         "worker/streams_member.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_join.WarmJoin,
+        warm_join.Effect,
+        warm_join.Event,
+        ("engine/warm_join.py",),
+        "worker/warm_joining.py",
         None,
         frozenset(),
     ),

@@ -351,3 +351,40 @@ def test_the_epoch_is_certain_unless_an_answer_is_missing() -> None:
     member.beat()
     member.handle(answer(4, 0))
     assert member.machine.is_certain
+
+
+def test_a_member_asks_often_while_it_awaits_tasks_and_says_when_they_have_come() -> None:
+    member = Member()
+    awaited = frozenset({TaskId(0, 1), TaskId(0, 2)})
+    assert member.handle(events.TasksAwaited(awaited)) == []
+    member.beat()
+    (adopt,) = member.handle(answer(3, 1))
+    assert isinstance(adopt, events.AdoptTasks)
+    member.handle(TasksReleased(1))
+    for _ in range(3):
+        member.beat()
+        assert member.handle(answer(3, lists=False)) == []
+        assert member.machine.due_ms() == member.now_ms + engine.AWAITING_INTERVAL_MS
+    member.beat()
+    ended, adopt = member.handle(answer(4, 1, 2))
+    assert ended == events.AwaitingEnded(awaited, frozenset())
+    member.handle(TasksReleased(2))
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == []
+    assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
+
+
+def test_tasks_that_do_not_come_are_awaited_for_a_bounded_time() -> None:
+    member = Member()
+    member.handle(events.TasksAwaited(frozenset({TaskId(0, 9)})))
+    member.beat()
+    member.handle(answer(3, 1))
+    member.handle(TasksReleased(1))
+    effects: list[events.Effect] = []
+    began_ms = member.now_ms
+    while not effects:
+        member.beat()
+        effects = member.handle(answer(3, lists=False))
+    awaited = frozenset({TaskId(0, 9)})
+    assert effects == [events.AwaitingEnded(awaited, awaited)]
+    assert member.now_ms - began_ms == engine.AWAITING_MS

@@ -10,19 +10,23 @@ from typing import Any
 
 import pytest
 
-from kstreams_assign import Config, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
 from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import ConfigError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.events import (
     AssignedEvent,
+    AwaitedTasksEvent,
     ClosedEvent,
     CommitRefusedEvent,
     DrainRefusedEvent,
     GroupStatusEvent,
+    JoiningEvent,
     LostEvent,
     RestartAnnouncedEvent,
     RunningEvent,
     StalledEvent,
+    WarmingUpEvent,
+    WarmJoinEvent,
     WarningsEvent,
 )
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, grow
@@ -138,6 +142,56 @@ def test_a_member_that_slept_beyond_its_session_writes_nothing_more_and_joins_ag
     app.send(WORDS)
     assert_exact(app, guarantee)
     sleeper.close()
+
+
+def test_a_process_joins_once_the_state_of_its_tasks_is_warm(app: App) -> None:
+    app.send(WORDS * 10)
+    first = app.start(1, **STREAMS)
+    first.until_running(PARTITIONS)
+    assert [event.reason for event in first.reported(WarmJoinEvent)] == ["the group has no members"]
+    app.until_committed()
+    second = app.start(2, **STREAMS)
+    second.until_running(PARTITIONS // 2)
+    (warming,) = second.reported(WarmingUpEvent)
+    assert [event.reason for event in second.reported(WarmJoinEvent)] == [f"{PARTITIONS // 2} tasks are warm"]
+    second.until_event(AwaitedTasksEvent, missing=())
+    assert second.reported(AwaitedTasksEvent)[0].awaited == warming.tasks == active(second), "it was predicted"
+    app.send(WORDS)
+    app.until_counted()
+
+
+def test_a_process_that_may_not_wait_joins_cold(app: App) -> None:
+    app.send(WORDS)
+    first = app.start(1, **STREAMS)
+    first.until_running(PARTITIONS)
+    second = app.start(2, warm_join=False, **STREAMS)
+    second.until_running(PARTITIONS // 2)
+    assert not second.reported(WarmingUpEvent)
+    assert [event.reason for event in second.reported(WarmJoinEvent)] == ["warm_join = false"]
+    app.until_counted()
+
+
+class Hasty(Running):
+    """A worker that is closed as soon as it begins to warm up."""
+
+    def _hear(self, event: Event) -> None:
+        super()._hear(event)
+        if isinstance(event, WarmingUpEvent):
+            self.worker.close()
+
+
+def test_a_process_that_is_closed_before_it_is_warm_never_joins(app: App) -> None:
+    app.send(WORDS)
+    first = app.start(1, **STREAMS)
+    first.until_running(PARTITIONS)
+    app.until_committed()
+    state = str(app.folder / "hasty")
+    config = Config(application_id=app.name, bootstrap_servers=app.broker, state_dir=state, **STREAMS)
+    hasty = Hasty(config, [Subtopology(count, [app.name], ["totals"], [f"{app.name}-counts"])])
+    hasty.until_event(ClosedEvent)
+    hasty.join()
+    assert not hasty.reported(JoiningEvent)
+    assert active(first) == tuple(f"0_{n}" for n in range(PARTITIONS))
 
 
 def test_a_process_that_restarts_keeps_its_tasks(app: App) -> None:
