@@ -18,14 +18,14 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex
-from kstreams_assign.worker.connecting import group_client, streams_connections
+from kstreams_assign.worker.connecting import StreamsConnections, group_client, streams_connections
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership, Work
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.streams_member import StreamsMember
-from kstreams_assign.worker.streams_settings import ineffective_settings, refuse_long_session
+from kstreams_assign.worker.streams_settings import check_session, ineffective_settings
 
 AnyMember = Membership | StreamsMember
 
@@ -94,12 +94,7 @@ def streams_member(
     refuse_patterns(shape)
     connections = streams_connections(config, admin)
     try:
-        warnings = ineffective_settings(config)
-        try:
-            refuse_long_session(config, connections.heartbeats.settings(config.application_id))
-        except BrokerError as cause:
-            why = f"the session timeout of the group is not known: {cause}; it must be at least session_timeout_ms"
-            warnings += (why,)
+        warnings = ineffective_settings(config) + check_session(config, _settings(connections, config.application_id))
         if warnings:
             log.emit(WarningsEvent(warnings=warnings))
         return StreamsMember(
@@ -117,3 +112,11 @@ def streams_member(
     except BaseException:
         connections.close()
         raise
+
+
+def _settings(connections: StreamsConnections, group: str) -> Mapping[str, str]:
+    """Return the brokers' settings of the group; none where they may not be read."""
+    try:
+        return connections.heartbeats.settings(group)
+    except BrokerError:
+        return {}

@@ -45,15 +45,22 @@ def ineffective_settings(config: Config) -> tuple[str, ...]:
     )
 
 
-def refuse_long_session(config: Config, group: Mapping[str, str]) -> None:
-    """Raise ``ConfigError`` for a session that this member would take for longer than the group's is.
+def check_session(config: Config, group: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a warning if the group's session timeout is not known. ``group``: the brokers' settings of the group.
 
-    It would still write when others have its tasks. ``group``: the brokers' settings of the group.
+    Raises ``ConfigError`` for a session that this member would take for longer than the group's is: it would still
+    write when others have its tasks.
     """
     told = group.get(SESSION_TIMEOUT)
-    if told is not None and config.session_timeout_ms > int(told):
+    if told is None:
+        return (
+            f"{SESSION_TIMEOUT} of the group is not known: it must be at least session_timeout_ms = "
+            f"{config.session_timeout_ms}; allow this member to describe the group's settings (DESCRIBE_CONFIGS)",
+        )
+    if config.session_timeout_ms > int(told):
         raise ConfigError(
             f"session_timeout_ms = {config.session_timeout_ms}: must be at most {SESSION_TIMEOUT} = {told} of the "
             f"group {config.application_id}; set session_timeout_ms = {told}, or raise the group's with "
             "kafka-configs.sh --entity-type groups"
         )
+    return ()
