@@ -53,10 +53,11 @@ def check_session(config: Config, group: Mapping[str, str]) -> tuple[str, ...]:
     """
     told = group.get(SESSION_TIMEOUT)
     if told is None:
-        return (
+        unknown = (
             f"{SESSION_TIMEOUT} of the group is not known: it must be at least session_timeout_ms = "
-            f"{config.session_timeout_ms}; allow this member to describe the group's settings (DESCRIBE_CONFIGS)",
+            f"{config.session_timeout_ms}; allow this member to describe the group's settings (DESCRIBE_CONFIGS)"
         )
+        return (unknown,)
     if config.session_timeout_ms > int(told):
         raise ConfigError(
             f"session_timeout_ms = {config.session_timeout_ms}: must be at most {SESSION_TIMEOUT} = {told} of the "
