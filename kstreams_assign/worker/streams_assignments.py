@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -25,7 +25,10 @@ from kstreams_assign.worker.meters import Durations
 LOOK_UP_S = 1.0
 WATCH_S = 5.0
 
-Inputs = dict[TaskId, tuple[TopicPartition, ...]]
+BEFORE_ASSIGNMENTS = 0
+"""The number of what the loop is given before the first assignment."""
+
+Partitions = tuple[TopicPartition, ...]
 
 
 class Assignments:
@@ -40,6 +43,8 @@ class Assignments:
         self._waiting: AdoptTasks | None = None
         self._given: tuple[int, Adopted] | None = None
         self._looked_s = 0.0
+        self._kept: frozenset[TaskId] = frozenset()
+        self._assigned_warmups: frozenset[TaskId] = frozenset()
         self.durations = Durations()
         """From a join to its assignment."""
 
@@ -72,32 +77,47 @@ class Assignments:
             self._waiting = order
 
     def warm_up(self, tasks: frozenset[TaskId]) -> None:
-        """Have the loop keep the state of these tasks up to date, before this is a member of the group."""
+        """Have the loop keep the state of these tasks up to date: before the first assignment, and beside others.
+
+        A task that another member still has is not in the first assignments.
+        """
         with self._lock:
-            self._given = (0, Adopted({}, frozenset(), tasks))
-            self._processor.adopt(*self._given)
+            self._kept = tasks
+            if self._given is None or self._given[0] == BEFORE_ASSIGNMENTS:
+                self._given = BEFORE_ASSIGNMENTS, Adopted({}, frozenset(), tasks)
+                self._processor.adopt(*self._given)
+
+    def end_warm_up(self) -> None:
+        """Keep no more state than that of assigned tasks, from the next turn on."""
+        with self._lock:
+            self._kept = frozenset()
 
     def drop_all(self, reason: str) -> None:
         """Have the loop drop all tasks, and forget the assignments."""
         with self._lock:
             self._waiting = self._given = None
+            self._kept = self._assigned_warmups = frozenset()
             self._processor.drop_all(reason)
 
     def turn(self) -> None:
-        """Give the loop what waits, or the same tasks again if their inputs have changed."""
+        """Give the loop what waits, or the same tasks again if their inputs have changed, or less is kept warm."""
         if (order := self._waiting) is not None:
             self._give(order)
-        elif (given := self._given) is not None and time.monotonic() - self._looked_s >= WATCH_S:
-            self._look_again(*given)
+        elif (given := self._given) is not None:
+            if given[1].warmup - self._kept - self._assigned_warmups:
+                self._give_again(*given, given[1].active)
+            elif time.monotonic() - self._looked_s >= WATCH_S:
+                self._give_again(*given, self._inputs(given[1].active))
 
     def _give(self, order: AdoptTasks) -> None:
         inputs = self._inputs(order.tasks.active)
         if inputs is None:
             return
-        adopted = Adopted(inputs, order.tasks.standby, order.tasks.warmup)
         with self._lock:
             if self._waiting is not order:
                 return  # the membership was lost meanwhile
+            self._assigned_warmups = order.tasks.warmup
+            adopted = self._with_kept(Adopted(inputs, order.tasks.standby, order.tasks.warmup))
             self._waiting, self._given = None, (order.number, adopted)
             self._processor.adopt(order.number, adopted)
         self.durations.stop()
@@ -116,18 +136,22 @@ class Assignments:
             )
         )
 
-    def _look_again(self, number: int, adopted: Adopted) -> None:
-        """A topic may have grown without another task; its new partitions are input of tasks that are here."""
-        inputs = self._inputs(adopted.active)
+    def _give_again(self, number: int, adopted: Adopted, inputs: Mapping[TaskId, Partitions] | None) -> None:
+        """Give the loop the same tasks. A topic may have grown: its new partitions are input of tasks that are here."""
         with self._lock:
             given = self._given
-            if inputs in (None, adopted.active) or given is None or given[1] is not adopted:
+            if inputs is None or given is None or given[1] is not adopted:
                 return
-            assert inputs is not None
-            self._given = number, replace(adopted, active=inputs)
-            self._processor.adopt(*self._given)
+            changed = self._with_kept(replace(adopted, active=inputs, warmup=self._assigned_warmups))
+            if changed != adopted:
+                self._given = number, changed
+                self._processor.adopt(number, changed)
 
-    def _inputs(self, tasks: Collection[TaskId]) -> Inputs | None:
+    def _with_kept(self, adopted: Adopted) -> Adopted:
+        kept = self._kept - adopted.active.keys() - adopted.standby
+        return replace(adopted, warmup=adopted.warmup | kept)
+
+    def _inputs(self, tasks: Collection[TaskId]) -> dict[TaskId, Partitions] | None:
         """Return the input partitions of each task; None while the brokers do not tell them all."""
         self._looked_s = time.monotonic()
         try:

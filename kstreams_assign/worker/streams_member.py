@@ -163,6 +163,7 @@ class StreamsMember:
             case do.AnnounceStatus(status):
                 self._status.hear(status, _now_ms())
             case do.AwaitingEnded(awaited, missing):
+                self._assignments.end_warm_up()
                 self._log.emit(AwaitedTasksEvent(awaited=_names(awaited), missing=_names(missing)))
             case do.EndMembership(cause):
                 self._cause = cause
