@@ -119,8 +119,11 @@ class Assignments:
             self._assigned_warmups = order.tasks.warmup
             adopted = self._with_kept(Adopted(inputs, order.tasks.standby, order.tasks.warmup))
             self._waiting, self._given = None, (order.number, adopted)
+            self._report(order, adopted)
             self._processor.adopt(order.number, adopted)
         self.durations.stop()
+
+    def _report(self, order: AdoptTasks, adopted: Adopted) -> None:
         self._log.emit(
             AssignedEvent(
                 generation=order.number,
