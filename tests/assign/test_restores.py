@@ -126,6 +126,27 @@ def test_a_task_goes_to_a_process_that_is_back_with_almost_all_of_its_state():
 
 
 @pytest.mark.parametrize(
+    ("version", "have", "holder", "warms_up"),
+    [(3, 40_000, C, False), (3, 60_000, A, True), (3, END, A, True), (2, 40_000, A, True)],
+)
+def test_a_standby_of_which_less_than_half_is_restored_goes_to_its_final_process_at_once(
+    version, have, holder, warms_up
+):
+    """A has the standbys of two tasks and C none, so one of them shall go to C."""
+    tasks = TASKS[:3]
+    cluster = group(
+        process(A, tasks[:1], RUNNING_OFFSET_SUM, dormant=dict.fromkeys(tasks[1:], have), tasks=tasks),
+        process(B, tasks[1:2], RUNNING_OFFSET_SUM, dormant={tasks[0]: END}, tasks=tasks),
+        process(C, tasks[2:], RUNNING_OFFSET_SUM, tasks=tasks),
+        tasks=tasks,
+    )
+    plan = VERSIONS["least_movement"][version](cluster, replace(CONFIG, num_standby_replicas=1))
+    assert [name for name, placed in plan.placements.items() if tasks[1] in placed.standby] == [holder]
+    assert plan.placements[C].warmup == frozenset(tasks[1:2] if warms_up else ())
+    assert plan.probing is warms_up
+
+
+@pytest.mark.parametrize(
     ("owner", "text"),
     [
         (B, f"task 0_0 is restored on {B}, but {A} would be sooner"),

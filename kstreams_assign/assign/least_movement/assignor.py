@@ -25,7 +25,9 @@ of owner changes depends on names.
 
 **Restores**: an owner that has not caught up, while no other process has, protects no warm state. Its task goes to its
 final owner at once, unless that would have it later; see ``restores``. An owner that is slower than another process
-keeps its task unless it takes twice the time, so that a restore begins again only where that pays.
+keeps its task unless it takes twice the time, so that a restore begins again only where that pays. In the same way a
+standby that has not caught up is no reason to wait: the final one is restored at once, unless the present one needs
+less than half as much.
 
 **Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
 evenly as balance requires; ``StandbyLimits`` explains this, and what is given up where it would cost too much. Even
@@ -46,6 +48,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from uuid import UUID
 
+from kstreams_assign.assign.lags import KEPT_UP_TO
 from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.least_movement.restores import least_loaded, send_back
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
@@ -148,8 +151,16 @@ class Stage:
         """Choose standbys for now: the most caught up, final ones first. Other final standbys ask for a warm-up."""
         now, owner, reported = self.running[task], self.owners[task], self.held.reported_lags[task]
         rank_of, cold = self.held.rank_of, self.held.cold[task]
+        # a replica in passing is worth a wait only if it takes less than half the time of the final one
+        passing = KEPT_UP_TO if self.held.moves_restores else 1
         ranked = [
-            (rank_of(lag), client != owner and client not in goal, client != owner, lag, client)
+            (
+                rank_of(lag) * (1 if client == owner or client in goal else passing),
+                client != owner and client not in goal,
+                client != owner,
+                lag,
+                client,
+            )
             for client, lag in reported.items()
             if client != now
         ]
