@@ -31,8 +31,8 @@ less than half as much.
 
 **Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
 evenly as balance requires; ``StandbyLimits`` explains this, and what is given up where it would cost too much. Even
-columns come second. Few replicas are made for that, but not always the fewest: of the small clusters without tags that
-were tried exhaustively, fewer than one in a hundred makes one more than needed.
+columns come second. With one standby a task and without tags, of all layouts as good one with the least to restore is
+chosen, in groups of usual size (``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
 
 **Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies
 counts only as far as ``balance_subtopology`` bounds it; see ``rack_owners``.
