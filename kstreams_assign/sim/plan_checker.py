@@ -28,7 +28,9 @@ class PlansHold(Checker):
         decision: Decision,
     ) -> None:
         standing = decision.standing
-        if standing is None or decision.assignor != "least_movement" or read_group(members).draining:
+        if standing is None or decision.assignor != "least_movement":
             return
-        for text in check(standing.cluster, standing.config, standing.plan):
-            self.report_violation(text)
+        texts = check(standing.cluster, standing.config, standing.plan)
+        if texts and not read_group(members).draining:
+            for text in texts:
+                self.report_violation(text)
