@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import sorted_tasks
-from kstreams_assign.assign.lags import is_caught_up, rank
-from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
+from kstreams_assign.assign.lags import KEPT_UP_TO, is_caught_up, offsets_to_restore, rank
+from kstreams_assign.assign.values import AssignConfig, Client, Cluster, Placement, Plan
 from kstreams_assign.model import TaskId, process_order
 
 Holders = dict[TaskId, list[UUID]]
@@ -25,6 +25,7 @@ def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
         *check_standbys(cluster, config, plan),
         *check_warmups(cluster, config, plan),
         *check_actives_caught_up(cluster, config, plan),
+        *check_restores(cluster, config, plan),
         *check_waiting(cluster, config, plan),
     ]
 
@@ -88,17 +89,52 @@ def check_warmups(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[st
 
 
 def check_actives_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
-    """Check that each stateful task is active on a process of the least rank (``lags.rank``)."""
+    """Check that each stateful task is active on a process of the least rank (``lags.rank``).
+
+    The plan may name exceptions, ``restores``, for which ``check_restores`` is responsible.
+    """
     texts = []
     clients = {client.process_id: client for client in cluster.clients}
     for task, process in plan.owners.items():
-        if task not in cluster.stateful or process not in clients:
+        if task not in cluster.stateful or process not in clients or task in plan.restores:
             continue
         own = rank(clients[process].lags[task], config.acceptable_recovery_lag)
         least, best = _least_rank(cluster, config, task)
         if least < own:
             texts.append(f"task {task} is active on {process} (rank {own}), but {best} has rank {least}")
     return texts
+
+
+def check_restores(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """Check that each of the plan's ``restores`` is that of a task that no process has caught up with.
+
+    A process with more of its state must need no less time for it: it would have to read as much, of all its active
+    tasks, as the process that restores the task. The previous owner may need up to twice the time (``KEPT_UP_TO``), and
+    the time is not checked while processes are awaited, as the assignor decides for them, too.
+    """
+    texts = []
+    clients = {client.process_id: client for client in cluster.clients}
+    owners = plan.owners
+    for task in sorted_tasks(plan.restores.keys() & owners.keys()):
+        mine = clients[owners[task]]
+        own = rank(mine.lags[task], config.acceptable_recovery_lag)
+        for other in cluster.clients:
+            if is_caught_up(other.lags[task], config.acceptable_recovery_lag):
+                texts.append(f"task {task} is restored on {mine.process_id}, but {other.process_id} has caught up")
+            elif not plan.awaited and other.lags[task] < own and _is_sooner(other, mine, task, plan):
+                texts.append(f"task {task} is restored on {mine.process_id}, but {other.process_id} would be sooner")
+    return texts
+
+
+def _is_sooner(other: Client, client: Client, task: TaskId, plan: Plan) -> bool:
+    """Return whether the other process would have the task sooner, and a previous owner by more than it may need."""
+    lag = other.lags[task]
+    now, its = (_lacking(each, plan.placements[each.process_id].active) for each in (client, other))
+    if task in client.prev_active and _lacking(client, client.prev_active) <= KEPT_UP_TO * (
+        _lacking(other, other.prev_active) + lag
+    ):
+        return False
+    return now > its + lag
 
 
 def check_waiting(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
@@ -120,6 +156,10 @@ def check_waiting(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[st
 
 def _all_placements(plan: Plan) -> dict[UUID, Placement]:
     return {**plan.placements, **plan.awaited}
+
+
+def _lacking(client: Client, tasks: Iterable[TaskId]) -> int:
+    return sum(offsets_to_restore(client.lags[task]) for task in tasks if task in client.lags)
 
 
 def _least_rank(cluster: Cluster, config: AssignConfig, task: TaskId) -> tuple[int, UUID]:

@@ -53,7 +53,8 @@ def _kept_until_warm(
     for client in leaving:
         kept = frozenset(task for task in cold if keeper[task] == client.process_id)
         placements[client.process_id] = Placement(active=kept or NO_TASKS)
-    return Plan(placements, probing=plan.probing or bool(cold))
+    restores = {task: process for task, process in plan.restores.items() if task not in heir}
+    return Plan(placements, probing=plan.probing or bool(cold), restores=restores)
 
 
 def _budget(plan: Plan, config: AssignConfig) -> int:

@@ -15,6 +15,9 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 UNBOUNDED_LAG = 2**63 - 1
 """As ``acceptable_recovery_lag``: every replica counts as caught up (Java's ``Long.MAX_VALUE``)."""
 
+KEPT_UP_TO = 2
+"""An owner goes on with a restore that takes it up to so many times as long as another process."""
+
 
 def compute_lag(end_offset_sum: int, reported_sum: int | None) -> int:
     """Return the lag in offsets of a process that reported ``reported_sum``; ``None``: it did not report the task.
@@ -45,6 +48,14 @@ def rank(lag: int, acceptable_recovery_lag: int) -> int:
     The KIP has no unknown position; Kafka sorts it before all others, so its rank is 0.
     """
     return 0 if lag <= acceptable_recovery_lag else lag
+
+
+def offsets_to_restore(lag: int) -> int:
+    """Return the number of offsets that a replica with this lag lacks.
+
+    An unknown position counts 1: less than every replica that is known to lack more.
+    """
+    return max(lag, lag == UNKNOWN_OFFSET_SUM)
 
 
 class TaskLags(Mapping[TaskId, int]):

@@ -7,15 +7,17 @@ decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from kstreams_assign.assign.java_order import sorted_tasks
-from kstreams_assign.assign.lags import UNBOUNDED_LAG, TaskLags
+from kstreams_assign.assign.lags import KEPT_UP_TO, UNBOUNDED_LAG, TaskLags, offsets_to_restore
 from kstreams_assign.assign.values import Cluster
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId, process_order
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, process_order
 
 NO_CLIENT = -1
+UNKNOWN_RANK = 1
 ORPHANS_MAX = 200
 """Up to this number of tasks without an owner, replicas are compared exactly.
 
@@ -31,15 +33,24 @@ class PreviousState:
     clients. For a stateless task it is empty, and all lags are 0. ``cold[task]`` is the rank of the other clients,
     ``cold_restore[task]`` the offsets that they have to restore. ``owner[task]`` ran the task before, or is
     ``NO_CLIENT``. ``by_rank``: a caught-up replica counts as complete, as in version 1 of the assignor; otherwise its
-    missing offsets count.
+    missing offsets count. ``moves_restores``: a task that no client has caught up with is no reason to move it first to
+    the most caught-up one, as from version 3 on.
     """
 
-    def __init__(self, cluster: Cluster, acceptable_recovery_lag: int, *, by_rank: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        acceptable_recovery_lag: int,
+        *,
+        by_rank: bool = False,
+        moves_restores: bool = False,
+    ) -> None:
         self.clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
         self.capacity = [client.capacity for client in self.clients]
         self.stateful = len(cluster.stateful)
         self.tasks = sorted_tasks(cluster.stateful) + (sorted_tasks(cluster.stateless) if cluster.stateless else [])
         self.acceptable = acceptable_recovery_lag
+        self.moves_restores = moves_restores
         self.numbers = {task: number for number, task in enumerate(self.tasks)}
         self.reported_lags: list[dict[int, int]] = [{} for _ in self.tasks]
         self.unreported_lag = self._read_lags() + [0] * (len(self.tasks) - self.stateful)
@@ -100,7 +111,7 @@ class PreviousState:
 
         An unknown position (-3) ranks 1: Kafka sorts it before all known ones.
         """
-        return 0 if -1 <= lag <= self.acceptable or self.ready(lag) else max(lag + 1, 1)
+        return 0 if -1 <= lag <= self.acceptable or self.ready(lag) else max(lag + 1, UNKNOWN_RANK)
 
     def rank(self, task: int, client: int) -> int:
         """Return how far the client is from caught up, as ``rank_of``."""
@@ -124,6 +135,46 @@ class PreviousState:
             return True
         mine = self.rank(task, client)
         return mine == 0 or mine == self.least_rank(task)
+
+    def may_keep(self, task: int) -> bool:
+        """Return whether the task has an owner that may go on running it, or restoring it.
+
+        An owner may run a task if it is among the most caught-up clients. If none has caught up, it goes on restoring
+        the task unless a client that has more of it would have it in less than half the time.
+        """
+        owner = self.owner[task]
+        if owner == NO_CLIENT:
+            return False
+        if self.may_run(task, owner):
+            return True
+        return self.restarts(task) and not any(
+            self._backlog[owner] > KEPT_UP_TO * (self._backlog[client] + self.lacks(task, client))
+            for client in self.ahead(task, owner)
+        )
+
+    def restarts(self, task: int) -> bool:
+        """Return whether a restore of the task may begin again on another client: none has caught up, for certain."""
+        return self.moves_restores and self.least_rank(task) > UNKNOWN_RANK
+
+    def ahead(self, task: int, client: int) -> Iterator[int]:
+        """Yield the clients that are more caught up than this one."""
+        mine, reported = self.rank(task, client), self.reported_lags[task]
+        yield from (other for other, lag in reported.items() if self.rank_of(lag) < mine)
+        if self.cold[task] < mine:
+            yield from (other for other in range(len(self.clients)) if other not in reported)
+
+    def lacks(self, task: int, client: int) -> int:
+        """Return the offsets that the client lacks of the task, however few are acceptable."""
+        return offsets_to_restore(self.reported_lags[task].get(client, self.unreported_lag[task]))
+
+    @cached_property
+    def _backlog(self) -> list[int]:
+        """The offsets that the tasks of each client lack there, as they were owned before."""
+        backlog = [0] * len(self.clients)
+        for task, owner in enumerate(self.owner):
+            if owner != NO_CLIENT:
+                backlog[owner] += self.lacks(task, owner)
+        return backlog
 
     def most_caught_up(self, task: int) -> list[int] | None:
         """Return the clients of least rank, in order; ``None`` means all clients."""
@@ -152,14 +203,6 @@ class PreviousState:
             for client, lag in self.reported_lags[task].items()
             if client != without and restore_of(lag) < useless
         ]
-
-
-def offsets_to_restore(lag: int) -> int:
-    """Return the number of offsets that a replica with this lag lacks.
-
-    An unknown position counts 1: less than every replica that is known to lack more.
-    """
-    return max(lag, lag == UNKNOWN_OFFSET_SUM)
 
 
 def _all_lags(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[int]:

@@ -127,12 +127,15 @@ class Plan:
     """A decision: a placement for every process, and whether a probing rebalance must follow.
 
     ``awaited``: what each process that restarts has when it is back (``assign.awaited``). Its active tasks run nowhere
-    until then, and its replicas count as if they were there.
+    until then, and its replicas count as if they were there. ``restores``: tasks that no process has caught up with and
+    that do not run on the process that has most of their state, each with that process: their restore ends sooner where
+    they are.
     """
 
     placements: Mapping[UUID, Placement]
     probing: bool
     awaited: Mapping[UUID, Placement] = field(default_factory=dict)
+    restores: Mapping[TaskId, UUID] = field(default_factory=dict)
 
     @property
     def owners(self) -> dict[TaskId, UUID]:

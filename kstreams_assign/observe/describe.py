@@ -46,6 +46,8 @@ class Description:
     with its process, that it would keep as standbys; ``will_probe``: whether it would ask for another probe.
     ``restores``: per process its stateful tasks without a replica elsewhere; ``risks``: those whose replicas were all
     behind at the last join. ``unowned``: tasks without a process. ``paused``: tasks with the time of their pause.
+    ``restored_sooner``: tasks that the last decision lets a process restore, ``target``, although another one,
+    ``source``, had more of their state.
     """
 
     group: ObservedGroup
@@ -61,6 +63,7 @@ class Description:
     unowned: tuple[TaskId, ...]
     racks: tuple[Racks, ...]
     paused: Mapping[TaskId, int] = field(default_factory=dict)
+    restored_sooner: tuple[Move, ...] = ()
 
     @property
     def balanced(self) -> bool:
@@ -111,6 +114,7 @@ def describe(group: ObservedGroup) -> Description:
         unowned=tuple(sorted(group.tasks.keys() - owners.keys())),
         racks=_racks(group),
         paused=paused_tasks(group.decoded),
+        restored_sooner=_restored_sooner(group),
     )
 
 
@@ -118,6 +122,19 @@ def _moves(group: ObservedGroup, plan: Plan) -> tuple[Move, ...]:
     before, after = group.owners, plan.owners
     changed, adopted = owner_changes(before, after, group.decoded.view.processes.keys())
     return tuple(Move(task, before.get(task), after[task]) for task in sorted([*changed, *adopted]))
+
+
+def _restored_sooner(group: ObservedGroup) -> tuple[Move, ...]:
+    """Repeat the last decision, which reports these tasks to nobody but its leader; keep those that still hold."""
+    if not group.ends_known or group.decoded.trailer is None:
+        return ()
+    plan, owners = group.assignor(group.cluster_at_last_join(), group.config), group.owners
+    decided = plan.owners
+    return tuple(
+        Move(task, most, decided[task])
+        for task, most in sorted(plan.restores.items())
+        if owners.get(task) == decided[task]
+    )
 
 
 def _warmups(group: ObservedGroup) -> set[tuple[UUID, TaskId]]:

@@ -42,6 +42,9 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
             {"task": str(move.task), "from": str(move.source) if move.source else None, "to": str(move.target)}
             for move in about.next_moves
         ],
+        "restored_sooner": [
+            {"task": str(move.task), "than": str(move.source), "on": str(move.target)} for move in about.restored_sooner
+        ],
         "restore_if_lost": {str(process): task_texts(tasks) for process, tasks in about.restores.items()},
         "restore_risk_if_lost": {str(process): task_texts(tasks) for process, tasks in about.risks.items()},
         "why": reasons(about, slow),

@@ -53,6 +53,7 @@ def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
         lambda: _paused(about),
         lambda: _probe(about, names),
         lambda: _waiting(about, names),
+        lambda: _restored_sooner(about, names),
         lambda: [_slow(copy, group, names) for copy in slow],
         lambda: _balance(about),
         lambda: _losses(about, names),
@@ -146,6 +147,17 @@ def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
     done = [f"{copy.task} on {names[copy.process]}" for copy in about.waiting if copy.ready]
     sentences = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
     return sentences + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
+
+
+def _restored_sooner(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    """Describe the tasks that are not restored where most of their state is."""
+    targets = sorted({move.target for move in about.restored_sooner}, key=str)
+    tasks = {target: [move.task for move in about.restored_sooner if move.target == target] for target in targets}
+    return [
+        f"no process had caught up with {task_list(tasks[target])}: {names[target]} restores them, "
+        "sooner than a process that has more of their state"
+        for target in targets
+    ]
 
 
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:

@@ -16,6 +16,7 @@ from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.sim.checkers import Violation, Watch, every_checker
 from kstreams_assign.sim.coordinator import GroupPhase
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.plan_checker import PlansHold
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.timeline import START_MS
@@ -95,7 +96,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _played(script: Script, logged: bool) -> Played:
-    watch = Watch(script.seed, [*every_checker(), WaitsAreAnnounced()])
+    watch = Watch(script.seed, [*every_checker(), WaitsAreAnnounced(), PlansHold()])
     world = World(script.scenario, script.faults, script.seed, watch, [] if logged else None)
     try:
         _play(world, script, watch)

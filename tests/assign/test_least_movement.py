@@ -82,7 +82,11 @@ def test_renaming_in_order_renames_the_plan(seed):
     new = sorted((UUID(int=random.getrandbits(128)) for _ in old), key=process_order)
     names = dict(zip(old, new, strict=True))
     plan, other = least_movement(cluster, config), least_movement(renamed(cluster, names), config)
-    assert other == Plan({names[process]: placed for process, placed in plan.placements.items()}, plan.probing)
+    assert other == Plan(
+        {names[process]: placed for process, placed in plan.placements.items()},
+        plan.probing,
+        restores={task: names[process] for task, process in plan.restores.items()},
+    )
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kstreams_assign.assign import AssignConfig
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
@@ -19,7 +20,7 @@ from kstreams_assign.observe.reasons import first, move_list, process_names, rea
 from kstreams_assign.observe.settings import settings_of
 from kstreams_assign.observe.topology import inferred_topology
 from kstreams_assign.wire import AssignmentInfo, ConsumerAssignment, encode_assignment, encode_consumer_assignment
-from tests.group.little_group import END
+from tests.group.little_group import END, shape
 from tests.observe.seen_group import CHANGELOG, SeenGroup, scaled_out, settled
 
 FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
@@ -54,6 +55,22 @@ def test_a_scale_out_is_explained():
     assert "not balanced: tasks per thread differ by more than one" in text
     assert f"losing {FIRST} would cost a restore of 0_0, 0_2, 0_4, 0_5 (up to 200,000 records)" in text
     assert f"losing {FIRST} may cost a restore of 0_1, 0_3" in text
+
+
+def test_a_task_that_is_restored_although_another_process_has_more_of_it_is_explained():
+    """One process has part of six tasks, the other nothing: it has two of them sooner than the first has all six."""
+    group = SeenGroup(shape(), {"orders": 6, "clicks": 0}, AssignConfig(acceptable_recovery_lag=100), "least_movement")
+    group.add(1).positions = {TaskId(0, partition): 20_000 for partition in range(6)}
+    group.add(2)
+    group.rebalance()
+    assert (
+        f"no process had caught up with 0_4, 0_5: {SECOND} restores them, sooner than a process that has more of their "
+        "state"
+    ) in said(group)
+    facts = document(describe(group.observed(**ACCEPTABLE)))
+    assert facts["restored_sooner"] == [
+        {"task": task, "than": str(FIRST), "on": str(SECOND)} for task in ("0_4", "0_5")
+    ]
 
 
 def test_a_warm_up_that_becomes_a_standby_is_named():

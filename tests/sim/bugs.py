@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kstreams_assign.assign import drain
+from kstreams_assign.assign.least_movement import assignor
 from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
@@ -504,5 +505,11 @@ BUGS = (
         "a drain ends too early",
         "a drained process has no task",
         lambda patch: patch.setattr(membership.engine, "Membership", HurriedMembership),
+    ),
+    Bug(
+        "a restore begins again where it ends later",
+        "plans have all properties",
+        lambda patch: patch.setattr(assignor, "send_back", lambda *_: None),
+        10,
     ),
 )

@@ -23,10 +23,16 @@ makes that exact. Replicas that are built meanwhile may change what is cheapest 
 changes stays. Process ids break ties by their order, so renaming that keeps the order renames the plan, and no number
 of owner changes depends on names.
 
+**Restores**: an owner that has not caught up, while no other process has, protects no warm state. Its task goes to its
+final owner at once, unless that would have it later; see ``restores``. An owner that is slower than another process
+keeps its task unless it takes twice the time, so that a restore begins again only where that pays. In the same way a
+standby that has not caught up is no reason to wait: the final one is restored at once, unless the present one needs
+less than half as much.
+
 **Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
 evenly as balance requires; ``StandbyLimits`` explains this, and what is given up where it would cost too much. Even
-columns come second. Few replicas are made for that, but not always the fewest: of the small clusters without tags that
-were tried exhaustively, fewer than one in a hundred makes one more than needed.
+columns come second. With one standby a task and without tags, of all layouts as good one with the least to restore is
+chosen, in groups of usual size (``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
 
 **Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies
 counts only as far as ``balance_subtopology`` bounds it; see ``rack_owners``.
@@ -40,8 +46,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nsmallest
+from uuid import UUID
 
+from kstreams_assign.assign.lags import KEPT_UP_TO
 from kstreams_assign.assign.least_movement.final_owners import final_owners
+from kstreams_assign.assign.least_movement.restores import least_loaded, send_back
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.assign.racks import why_not_rack_aware
 from kstreams_assign.assign.standby.spread import final_standbys
@@ -51,11 +60,16 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
+    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
+
+
+def least_movement_where_most_restored(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as version 2: a task that no process has caught up with goes on where most of it is restored."""
     return _decided(PreviousState(cluster, config.acceptable_recovery_lag), cluster, config)
 
 
 def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 1: offsets to restore count only where a replica is not caught up.
+    """Decide as version 1: as version 2, but offsets to restore count only where a replica is not caught up.
 
     So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
     """
@@ -104,35 +118,49 @@ class Stage:
                     break
 
     def _running_now(self) -> list[int]:
-        """Return the final owner where it is most caught up, else the previous owner, else the least loaded."""
+        """Return the final owner where it may run now, else the previous owner, else the least loaded that may."""
         running = list(self.owners)
-        waiting = []
+        waiting: list[int] = []
+        moved: dict[int, int] = {}
         for task, (owner, reported) in enumerate(zip(running, self.held.reported_lags, strict=True)):
             if reported and reported.get(owner) != RUNNING_OFFSET_SUM and not self.held.may_run(task, owner):
-                before = self.held.owner[task]
-                running[task] = before if before != NO_CLIENT and self.held.may_run(task, before) else NO_CLIENT
-                if running[task] == NO_CLIENT:
-                    waiting.append(task)
-        if waiting:
-            self._run_somewhere(waiting, running)
+                before = self.held.owner[task] if self.held.may_keep(task) else NO_CLIENT
+                if self.held.restarts(task):
+                    if before != owner:
+                        moved[task] = before
+                else:
+                    running[task] = before
+                    if before == NO_CLIENT:
+                        waiting.append(task)
+        if waiting or moved:
+            self._run_now(waiting, moved, running)
         return running
 
-    def _run_somewhere(self, waiting: list[int], running: list[int]) -> None:
+    def _run_now(self, waiting: list[int], moved: dict[int, int], running: list[int]) -> None:
+        """Settle the tasks that only a most caught-up client may run, and those that are restored wherever they run."""
         load = [0] * len(self.held.clients)
         for owner in running:
             if owner != NO_CLIENT:
                 load[owner] += 1
         for task in waiting:
-            best = self.held.most_caught_up(task) or range(len(load))
-            running[task] = min(best, key=lambda client: (load[client] / self.held.capacity[client], client))
+            running[task] = least_loaded(self.held, task, load)
             load[running[task]] += 1
+        send_back(self.held, running, moved, load)
 
     def _stage(self, task: int, goal: Sequence[int]) -> None:
         """Choose standbys for now: the most caught up, final ones first. Other final standbys ask for a warm-up."""
         now, owner, reported = self.running[task], self.owners[task], self.held.reported_lags[task]
         rank_of, cold = self.held.rank_of, self.held.cold[task]
+        # a replica in passing is worth a wait only if it takes less than half the time of the final one
+        passing = KEPT_UP_TO if self.held.moves_restores else 1
         ranked = [
-            (rank_of(lag), client != owner and client not in goal, client != owner, lag, client)
+            (
+                rank_of(lag) * (1 if client == owner or client in goal else passing),
+                client != owner and client not in goal,
+                client != owner,
+                lag,
+                client,
+            )
             for client, lag in reported.items()
             if client != now
         ]
@@ -161,5 +189,15 @@ class Stage:
             warmup[client].append(self.held.tasks[number])
         placed = zip(self.held.clients, active, standby, warmup, strict=True)
         return Plan(
-            {client.process_id: Placement(*map(frozenset, tasks)) for client, *tasks in placed}, self.outstanding
+            {client.process_id: Placement(*map(frozenset, tasks)) for client, *tasks in placed},
+            self.outstanding,
+            restores=self._restores(),
         )
+
+    def _restores(self) -> dict[TaskId, UUID]:
+        """Return the tasks that are not on a most caught-up client, each with the first of these."""
+        held, restores = self.held, {}
+        for task, now in enumerate(self.running if held.moves_restores else ()):
+            if held.reported_lags[task].get(now) != RUNNING_OFFSET_SUM and not held.may_run(task, now):
+                restores[held.tasks[task]] = held.clients[(held.most_caught_up(task) or (0,))[0]].process_id
+        return restores

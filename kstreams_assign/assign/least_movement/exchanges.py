@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kstreams_assign.assign.cycles import Step, find_cycles
 from kstreams_assign.assign.least_movement.prices import Prices
 from kstreams_assign.assign.least_movement.subtopologies import Subtopologies
 from kstreams_assign.assign.previous_state import PreviousState
@@ -18,9 +19,6 @@ Arc = tuple[int, int, int]
 """(price, the node it leads to, the task that moves along it or ``NO_TASK``)."""
 
 NO_TASK = -1
-
-Step = tuple[int, int, int]
-"""(the node it leaves, the node it comes to, the task or ``NO_TASK``)."""
 
 
 class Exchanges:
@@ -124,7 +122,7 @@ class Exchanges:
                         price[goal] = base + more
                         came[goal] = (node, task)
                         self.changed.add(goal)
-            if rounds := _rounds(came, self.changed):
+            if rounds := find_cycles(came, self.changed):
                 return rounds
         return []
 
@@ -148,24 +146,3 @@ class Exchanges:
         self.count[client] -= 1
         self.count[new] += 1
         self.owners[task] = new
-
-
-def _rounds(came: dict[int, tuple[int, int]], starts: set[int]) -> list[list[Step]]:
-    """Return the cycles of arcs (source, goal, task) in the graph of last predecessors."""
-    rounds = []
-    seen: dict[int, int] = {}
-    for start in sorted(starts):
-        node = start
-        while node in came and node not in seen:
-            seen[node] = start
-            node = came[node][0]
-        if node in came and seen.get(node) == start:
-            arcs, at = [], node
-            while True:
-                source, task = came[at]
-                arcs.append((source, at, task))
-                at = source
-                if at == node:
-                    break
-            rounds.append(arcs)
-    return rounds

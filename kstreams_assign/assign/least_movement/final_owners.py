@@ -89,7 +89,7 @@ def _sorted_out(held: PreviousState) -> tuple[list[list[int]], list[tuple[int, l
     choosy: list[tuple[int, list[int]]] = []
     anywhere: list[int] = []
     for task, (owner, reported) in enumerate(zip(held.owner, held.reported_lags, strict=True)):
-        if reported.get(owner) == RUNNING_OFFSET_SUM or (owner != NO_CLIENT and held.may_run(task, owner)):
+        if reported.get(owner) == RUNNING_OFFSET_SUM or held.may_keep(task):
             staying[owner].append(task)
         elif reported and (best := held.most_caught_up(task)) is not None:
             choosy.append((task, best))

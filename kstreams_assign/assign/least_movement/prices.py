@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 
@@ -34,7 +34,7 @@ class Prices:
         lags, cold, owner = held.reported_lags[task], held.cold_restore[task], held.owner[task]
         copies = {client: self._copy(held.restore_of(lag), cold) for client, lag in lags.items()}
         others = self.no_copy + cold if cold else 0
-        if owner != NO_CLIENT and held.may_run(task, owner):
+        if held.may_keep(task):
             prices = {client: change + price for client, price in copies.items()}
             prices[owner] = min(held.restore(task, owner), max(cold, 1))
             return prices, change + others

@@ -75,7 +75,7 @@ class RackOwners:
     def _homes(self, task: int) -> Sequence[int]:
         """Return where the task may run without a deliberate move: its owner, else the most caught-up clients."""
         owner, reported = self.held.owner[task], self.held.reported_lags[task]
-        if owner != NO_CLIENT and (reported.get(owner) == RUNNING_OFFSET_SUM or self.held.may_run(task, owner)):
+        if reported.get(owner) == RUNNING_OFFSET_SUM or self.held.may_keep(task):
             return (owner,)
         return (self.held.most_caught_up(task) or ()) if reported else ()
 

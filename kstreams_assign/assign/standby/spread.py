@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kstreams_assign.assign.previous_state import PreviousState
+from kstreams_assign.assign.standby.exchanges import lower_cost
 from kstreams_assign.assign.standby.fill import fill, keep
 from kstreams_assign.assign.standby.settle import settle
 from kstreams_assign.assign.standby.table import StandbyTable
@@ -33,4 +34,6 @@ def final_standbys(held: PreviousState, owners: Sequence[int], config: AssignCon
     keep(table)
     fill(table)
     settle(table)
+    if held.moves_restores:
+        lower_cost(table)
     return table.copies

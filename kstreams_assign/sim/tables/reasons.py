@@ -21,7 +21,7 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
     "start": (
         Reason(("current",), WITHOUT, "disks are empty, so no policy avoids restoring; suspending costs seconds"),
         Reason(("current",), WITH, "each new process suspends all tasks, and standbys begin that move again"),
-        Reason(("simple",), EITHER, "the proposal counts the additional joins; they cost nothing here"),
+        Reason(("simple",), WITH, "standbys that the first processes have begun are made again on later ones"),
         Reason(
             ("delayed", "delayed_bootstrap"),
             EITHER,

@@ -46,6 +46,15 @@ def test_invariants_hold_and_each_unexpected_word_has_a_reason(situation, standb
     assert sum(line.startswith(tuple(TITLES.values())) for line in lines) == len(FIRST)
 
 
+NOT_BEST = {("shutdown", 0), ("scale_out", 1), ("bounce", 0)}
+"""See ``docs/explanation/policies.md``: the first and the last depend on what will be, the second on even standbys."""
+
+
+@pytest.mark.parametrize(("situation", "standbys"), sample([each for each in EVERY if each not in NOT_BEST], 3))
+def test_least_movement_is_best_where_it_can_know_what_is_going_on(situation, standbys):
+    assert column_of(situation, standbys).words[-1] == "BEST"
+
+
 def test_a_new_process_restores_in_full_unless_it_bootstraps():
     cold, warm = of("scale_out", "simple"), of("scale_out", "bootstrap")
     assert cold.downtime_s == pytest.approx(COLD_S, rel=0.1)
