@@ -12,6 +12,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import WarningsEvent
+from kstreams_assign.group.streams_settings import check_session, ineffective_settings
 from kstreams_assign.group.streams_topology import refuse_patterns
 from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.state.directory import StateDirectory
@@ -25,7 +26,6 @@ from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership, Work
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.streams_member import StreamsMember
-from kstreams_assign.worker.streams_settings import check_session, ineffective_settings
 
 AnyMember = Membership | StreamsMember
 

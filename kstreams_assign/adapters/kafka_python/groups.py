@@ -103,6 +103,12 @@ class GroupDescriber:
         """
         return committed_metadata(self._admin, group, partitions)
 
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Return all offsets that the group has committed. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        with translated(f"committed offsets of {group}"):
+            answers = self._admin.list_group_offsets(group)[group]
+        return {TopicPartition(*at): answer.offset for at, answer in answers.items() if answer.offset >= 0}
+
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""
         with translated("list groups"):

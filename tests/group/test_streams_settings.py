@@ -8,13 +8,13 @@ import pytest
 
 from kstreams_assign import Config
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.group.streams_settings import NO_EFFECT, SESSION_TIMEOUT, check_session, ineffective_settings
 from kstreams_assign.wire.streams_heartbeat import (
     ASSIGNMENT_DELAYED,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     GroupStatus,
 )
-from kstreams_assign.worker.streams_settings import NO_EFFECT, SESSION_TIMEOUT, check_session, ineffective_settings
 from kstreams_assign.worker.streams_status import StatusWarnings
 
 MISSING_SOURCE = GroupStatus(MISSING_SOURCE_TOPICS, "orders")
