@@ -113,13 +113,13 @@ class Assignments:
         inputs = self._inputs(order.tasks.active)
         if inputs is None:
             return
+        self._assigned_warmups = order.tasks.warmup
+        adopted = self._with_kept(Adopted(inputs, order.tasks.standby, order.tasks.warmup))
+        self._report(order, adopted)
         with self._lock:
             if self._waiting is not order:
                 return  # the membership was lost meanwhile
-            self._assigned_warmups = order.tasks.warmup
-            adopted = self._with_kept(Adopted(inputs, order.tasks.standby, order.tasks.warmup))
             self._waiting, self._given = None, (order.number, adopted)
-            self._report(order, adopted)
             self._processor.adopt(order.number, adopted)
         self.durations.stop()
 

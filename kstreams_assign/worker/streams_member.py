@@ -150,6 +150,14 @@ class StreamsMember:
                 self._carry_out(effect)
             self._changed.notify_all()
         self._wake.set()
+        for effect in effects:  # without the lock: a listener may call us, or wait for a thread that does
+            self._announce(effect)
+
+    def _announce(self, effect: do.Effect) -> None:
+        if isinstance(effect, do.AwaitingEnded):
+            self._log.emit(AwaitedTasksEvent(awaited=_names(effect.awaited), missing=_names(effect.missing)))
+        elif isinstance(effect, do.EndMembership) and isinstance(effect.cause, ShutdownRequested):
+            self._log.emit(ShutdownRequestedEvent(reason=str(effect.cause)))
 
     def _carry_out(self, effect: do.Effect) -> None:
         match effect:
@@ -162,13 +170,10 @@ class StreamsMember:
                 self._assignments.drop_all(reason)
             case do.AnnounceStatus(status):
                 self._status.hear(status, _now_ms())
-            case do.AwaitingEnded(awaited, missing):
+            case do.AwaitingEnded():
                 self._assignments.end_warm_up()
-                self._log.emit(AwaitedTasksEvent(awaited=_names(awaited), missing=_names(missing)))
             case do.EndMembership(cause):
                 self._cause = cause
-                if isinstance(cause, ShutdownRequested):
-                    self._log.emit(ShutdownRequestedEvent(reason=str(cause)))
             case _:
                 assert_never(effect)
 
@@ -251,8 +256,11 @@ class StreamsMember:
             self.handle(machine.Started())
 
     def _refuse_other_topology(self) -> None:
-        """Compare with the topology of the members that are there: the broker's refusal names no difference."""
-        with suppress(BrokerUnavailable):
+        """Compare with the topology of the members that are there: the broker's refusal names no difference.
+
+        Where the group cannot be described, the first heartbeat tells why.
+        """
+        with suppress(BrokerError, MalformedUserData):
             described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
             topology = described and described.members and described.topology
             if topology and topology.subtopologies is not None:
@@ -262,14 +270,14 @@ class StreamsMember:
         self._wake.wait(self._patience_s())
         self._wake.clear()
         self._watch_calls()
-        self.handle_due()
+        self._beat()
         while self._to_send:
             self._send(self._to_send.pop(0))
         self._assignments.turn()
         if (warnings := self._status.news(_now_ms())) is not None:
             self._log.emit(GroupStatusEvent(warnings=warnings))
 
-    def handle_due(self) -> None:
+    def _beat(self) -> None:
         """Send a heartbeat if one is due."""
         due_ms = self._engine.due_ms()
         if due_ms is not None and _now_ms() >= due_ms:
@@ -317,19 +325,19 @@ class StreamsMember:
 
     def _look_up(self) -> None:
         try:
-            described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
+            self.handle(self._found())
         except (BrokerError, MalformedUserData) as cause:
             self._log.emit(LookupFailedEvent(what="this member's tasks", reason=str(cause)))
             self.handle(do.LookupFailed())
-            return
-        members = () if described is None else described.members
-        mine = next((each for each in members if each.member_id == self._member_id), None)
-        if mine is None:
-            self.handle(do.AssignmentFound(JOIN_EPOCH, None))
-        else:
-            held = mine.assignment
-            tasks = do.tasks_by_role(held.active_tasks, held.standby_tasks, held.warmup_tasks)
-            self.handle(do.AssignmentFound(mine.member_epoch, tasks))
+
+    def _found(self) -> do.AssignmentFound:
+        described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
+        for member in () if described is None else described.members:
+            if member.member_id == self._member_id:
+                held = member.assignment
+                tasks = do.tasks_by_role(held.active_tasks, held.standby_tasks, held.warmup_tasks)
+                return do.AssignmentFound(member.member_epoch, tasks)
+        return do.AssignmentFound(JOIN_EPOCH, None)
 
     # --- what the process asks for -------------------------------------------------------------
 

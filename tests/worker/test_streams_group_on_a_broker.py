@@ -29,6 +29,7 @@ from kstreams_assign.events import (
     WarmJoinEvent,
     WarningsEvent,
 )
+from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, grow
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.process import Process
@@ -295,6 +296,15 @@ def test_settings_that_the_group_has_are_warned_about_or_refused(app: App) -> No
     error = long.until_error()
     assert isinstance(error, ConfigError)
     assert f"must be at most streams.session.timeout.ms = {SESSION_MS}" in str(error)
+
+
+def test_brokers_with_streams_groups_off_are_named(broker: str, tmp_path: Path) -> None:  # noqa: ARG001  # the part
+    with LocalBroker(settings={"group.coordinator.rebalance.protocols": "classic,consumer"}) as own:
+        app = App(own.bootstrap_servers, "off", tmp_path)
+        error = app.start(1, group_protocol="streams").until_error()
+        app.stop()
+    assert isinstance(error, ConfigError)
+    assert "the brokers have no streams groups: they need Kafka 4.1 or later" in str(error)
 
 
 def test_a_source_pattern_is_refused_before_the_join(app: App) -> None:

@@ -93,6 +93,8 @@ class StreamsCoordinator:
                         lambda version: encode_streams_heartbeat_request(request, version),
                     ),
                 )
+            except kafka_errors.IncompatibleBrokerVersion as cause:
+                return _refused(kafka_errors.UnsupportedVersionError.errno, str(cause))
             except kafka_errors.KafkaError:
                 self._admin.forget_coordinator(request.group_id)
                 raise
@@ -127,6 +129,11 @@ class StreamsCoordinator:
             except kafka_errors.RetriableError:
                 self._admin.forget_coordinator(group)
                 raise
+
+
+def _refused(error_code: int, error_message: str) -> StreamsHeartbeatResponse:
+    """Return the answer of brokers that do not know the request: that of others which have streams groups off."""
+    return StreamsHeartbeatResponse(0, error_code, error_message, "", 0, 0, 0, 0)
 
 
 @contextmanager
