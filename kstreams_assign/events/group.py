@@ -27,14 +27,15 @@ class AssignedEvent(BaseEvent):
     generation: int
     """Generation of the group; in a streams group, which has none, a count of this member's assignments."""
     assignor: str | None
-    """Assignor that decided; null under a leader of another kind, such as Java's."""
+    """Assignor that decided; null under a leader of another kind, such as Java's; ``brokers`` in a streams group."""
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warmup: tuple[str, ...]
     next_probe_ms: int | None
     """Wall-clock time of the next probing rebalance; null if none is due or the leader does not report it."""
     follow_up: bool
-    """Whether a rebalance follows at once that completes this one (KIP-429)."""
+    """Whether a rebalance follows at once that completes this one (KIP-429); in a streams group whether tasks that were
+    prepared for have not come yet."""
     version: int
     """Version of user-data (KIP-268) that this member uses from now on; 0 in a streams group, which has none."""
     warnings: tuple[str, ...]

@@ -28,6 +28,9 @@ WATCH_S = 5.0
 BEFORE_ASSIGNMENTS = 0
 """The number of what the loop is given before the first assignment."""
 
+BROKERS = "brokers"
+"""In place of an assignor's name: no member decides."""
+
 Partitions = tuple[TopicPartition, ...]
 
 
@@ -84,7 +87,7 @@ class Assignments:
         with self._lock:
             self._kept = tasks
             if self._given is None or self._given[0] == BEFORE_ASSIGNMENTS:
-                self._given = BEFORE_ASSIGNMENTS, Adopted({}, frozenset(), tasks)
+                self._given = BEFORE_ASSIGNMENTS, self._with_kept(Adopted({}, frozenset(), frozenset()))
                 self._processor.adopt(*self._given)
 
     def end_warm_up(self) -> None:
@@ -128,12 +131,12 @@ class Assignments:
             AssignedEvent(
                 generation=order.number,
                 epoch=order.epoch,
-                assignor=None,
+                assignor=adopted.assignor,
                 active=_ids(adopted.active),
                 standby=_ids(adopted.standby),
                 warmup=_ids(adopted.warmup),
                 next_probe_ms=None,
-                follow_up=False,
+                follow_up=adopted.follow_up,
                 version=0,
                 warnings=(),
             )
@@ -151,8 +154,9 @@ class Assignments:
                 self._processor.adopt(number, changed)
 
     def _with_kept(self, adopted: Adopted) -> Adopted:
+        """Add what is kept warm; while there is such a task, it is between two owners."""
         kept = self._kept - adopted.active.keys() - adopted.standby
-        return replace(adopted, warmup=adopted.warmup | kept)
+        return replace(adopted, warmup=adopted.warmup | kept, assignor=BROKERS, follow_up=bool(kept))
 
     def _inputs(self, tasks: Collection[TaskId]) -> dict[TaskId, Partitions] | None:
         """Return the input partitions of each task; None while the brokers do not tell them all."""

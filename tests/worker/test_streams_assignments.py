@@ -13,7 +13,7 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.worker import streams_assignments
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.streams_assignments import BEFORE_ASSIGNMENTS, Assignments
+from kstreams_assign.worker.streams_assignments import BEFORE_ASSIGNMENTS, BROKERS, Assignments
 
 SHAPE = TopologyShape((SubtopologyShape(("orders", "users")),))
 
@@ -56,6 +56,10 @@ def tasks(*partitions: int) -> frozenset[TaskId]:
     return frozenset(TaskId(0, partition) for partition in partitions)
 
 
+def adopted(active: dict[TaskId, Any], standby: frozenset[TaskId], warmup: frozenset[TaskId]) -> Adopted:
+    return Adopted(active, standby, warmup, assignor=BROKERS, follow_up=bool(warmup))
+
+
 def order(number: int, *active: int, standby: frozenset[TaskId] = frozenset()) -> AdoptTasks:
     return AdoptTasks(number, 7, StreamsTasks(tasks(*active), standby))
 
@@ -71,7 +75,7 @@ def test_a_task_reads_its_partition_of_each_topic_that_has_one(around: Surroundi
     around.assignments.take(order(1, 0, 3, standby=tasks(2)))
     assert around.assignments.waits
     around.assignments.turn()
-    assert around.given == [(1, Adopted(inputs(0, 3), tasks(2), frozenset()))]
+    assert around.given == [(1, adopted(inputs(0, 3), tasks(2), frozenset()))]
     assert around.assignments.owns([TopicPartition("orders", 3)])
     assert not around.assignments.owns([TopicPartition("orders", 2)])
     (event,) = around.events
@@ -99,23 +103,23 @@ def test_new_partitions_become_input_of_tasks_that_are_here(around: Surroundings
     assert len(around.given) == 1, "nothing has changed"
     around.counts = {"orders": 4, "users": 3}
     around.assignments.turn()
-    assert around.given[1] == (1, Adopted(inputs(2, users=3), frozenset(), frozenset()))
+    assert around.given[1] == (1, adopted(inputs(2, users=3), frozenset(), frozenset()))
 
 
 def test_what_was_warmed_up_is_kept_until_its_task_has_come_or_does_not_come(around: Surroundings) -> None:
     around.assignments.warm_up(tasks(0, 1, 2))
-    assert around.given == [(BEFORE_ASSIGNMENTS, Adopted({}, frozenset(), tasks(0, 1, 2)))]
+    assert around.given == [(BEFORE_ASSIGNMENTS, adopted({}, frozenset(), tasks(0, 1, 2)))]
     around.assignments.take(order(1, 0))
     around.assignments.turn()
-    assert around.given[1] == (1, Adopted(inputs(0), frozenset(), tasks(1, 2)))
+    assert around.given[1] == (1, adopted(inputs(0), frozenset(), tasks(1, 2)))
     around.assignments.turn()
     assert len(around.given) == 2, "nothing has changed"
     around.assignments.take(order(2, 0, 1))
     around.assignments.turn()
-    assert around.given[2] == (2, Adopted(inputs(0, 1), frozenset(), tasks(2)))
+    assert around.given[2] == (2, adopted(inputs(0, 1), frozenset(), tasks(2)))
     around.assignments.end_warm_up()
     around.assignments.turn()
-    assert around.given[3] == (2, Adopted(inputs(0, 1), frozenset(), frozenset()))
+    assert around.given[3] == (2, adopted(inputs(0, 1), frozenset(), frozenset()))
 
 
 def test_a_lost_membership_drops_everything_and_what_was_on_its_way(around: Surroundings) -> None:
