@@ -5,7 +5,9 @@ restored. So a process restores first what the assignor would give it, while the
 ``WarmJoin.handle(event, now_ms)`` returns effects, which a shell carries out in order.
 
 It joins at once where waiting helps nobody: into a group without members or with tasks that have no owner, or if it
-would get no state. What must not live here: the prediction (``observe.streams_join``).
+would get no state. Processes that start together would join together and get other tasks than each was told alone. So
+each waits a moment of its own once it is warm, looks at the group again, and follows it if another has joined: they
+join one after the other. What must not live here: the prediction (``observe.streams_join``).
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from kstreams_assign.model import TaskId
 
 LOOK_INTERVAL_MS = 1_000
 """How often the group is looked at: members that come and go change what this process will get."""
+
+STAGGER_MS = 2_000
+"""A warm process waits less than this for others that are warm, too."""
 
 # --- events -----------------------------------------------------------------------
 
@@ -80,12 +85,17 @@ Effect = LookAtGroup | WarmUp | JoinGroup
 
 
 class WarmJoin:
-    """The machine, for one join. Times are milliseconds of one clock, from the caller."""
+    """The machine, for one join. Times are milliseconds of one clock, from the caller.
 
-    def __init__(self, acceptable_recovery_lag: int, timeout_ms: int) -> None:
+    ``stagger_ms``: how long this process waits once it is warm; another number in each process.
+    """
+
+    def __init__(self, acceptable_recovery_lag: int, timeout_ms: int, stagger_ms: int) -> None:
         self._acceptable = acceptable_recovery_lag
         self._timeout_ms = timeout_ms
-        self._ends_ms = self._next_look_ms = 0
+        self._stagger_ms = stagger_ms
+        self._ends_ms = self._looked_ms = 0
+        self._turn_ms: int | None = None
         self._seen: GroupSeen | None = None
         self.joins = False
         """Whether ``JoinGroup`` was returned: then nothing more follows."""
@@ -99,7 +109,7 @@ class WarmJoin:
         return self._look(now_ms)
 
     def _look(self, now_ms: int) -> list[Effect]:
-        self._next_look_ms = now_ms + LOOK_INTERVAL_MS
+        self._looked_ms = now_ms
         return [LookAtGroup()]
 
     def _group_seen(self, event: GroupSeen, _now_ms: int) -> list[Effect]:
@@ -108,6 +118,9 @@ class WarmJoin:
         if not event.state:
             return self._join("it gets no task with state", event.active)
         before, self._seen = self._seen, event
+        if before == event:
+            return []
+        self._turn_ms = None
         tasks = event.state | event.standby
         return [] if before is not None and before.state | before.standby == tasks else [WarmUp(tasks)]
 
@@ -117,13 +130,25 @@ class WarmJoin:
         return self._time_out(now_ms)
 
     def _lags_measured(self, event: LagsMeasured, now_ms: int) -> list[Effect]:
-        if self._seen is not None:
-            warm = {task for task, lag in event.lags.items() if lag <= self._acceptable}
-            if self._seen.state <= warm:
-                return self._join(f"{_counted(len(self._seen.state))} warm", self._seen.active)
         if ended := self._time_out(now_ms):
             return ended
-        return self._look(now_ms) if now_ms >= self._next_look_ms else []
+        if self._seen is not None and self._is_warm(self._seen.state, event.lags):
+            return self._take_turn(self._seen, now_ms)
+        self._turn_ms = None
+        return self._look(now_ms) if now_ms >= self._looked_ms + LOOK_INTERVAL_MS else []
+
+    def _is_warm(self, state: frozenset[TaskId], lags: Mapping[TaskId, int]) -> bool:
+        return state <= {task for task, lag in lags.items() if lag <= self._acceptable}
+
+    def _take_turn(self, seen: GroupSeen, now_ms: int) -> list[Effect]:
+        """Join if the group is as it was, as of a look that was made when the turn came."""
+        if self._turn_ms is None:
+            self._turn_ms = now_ms + self._stagger_ms
+        if now_ms < self._turn_ms:
+            return []
+        if self._looked_ms < self._turn_ms:
+            return self._look(now_ms)
+        return self._join(f"{_counted(len(seen.state))} warm", seen.active)
 
     def _time_out(self, now_ms: int) -> list[Effect]:
         if now_ms < self._ends_ms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from secrets import randbelow
 from typing import Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
@@ -23,6 +24,11 @@ TURN_S = 0.05
 LOOK_UP_S = 1.0
 
 AT_ONCE = engine.JoinGroup("warm_join = false")
+
+
+def draw_stagger_ms(_config: Config) -> int:
+    """Return a moment to wait, another one in each process."""
+    return randbelow(engine.STAGGER_MS)
 
 
 class Copies(Protocol):
@@ -54,7 +60,9 @@ class WarmJoining:
         self._copies = copies
         self._lags = lags
         self._log = log
-        self._engine = engine.WarmJoin(config.acceptable_recovery_lag, config.warm_join_timeout_ms)
+        self._engine = engine.WarmJoin(
+            config.acceptable_recovery_lag, config.warm_join_timeout_ms, draw_stagger_ms(config)
+        )
         self._join: engine.JoinGroup | None = None
 
     def wait(self, ended: Callable[[], bool]) -> engine.JoinGroup | None:

@@ -30,6 +30,7 @@ from kstreams_assign.events import (
     WarningsEvent,
 )
 from kstreams_assign.local import LocalBroker
+from kstreams_assign.worker import warm_joining
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, grow
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.process import Process
@@ -157,6 +158,27 @@ def test_a_process_joins_once_the_state_of_its_tasks_is_warm(app: App) -> None:
     assert [event.reason for event in second.reported(WarmJoinEvent)] == [f"{PARTITIONS // 2} tasks are warm"]
     second.until_event(AwaitedTasksEvent, missing=())
     assert second.reported(AwaitedTasksEvent)[0].awaited == warming.tasks == active(second), "it was predicted"
+    app.send(WORDS)
+    app.until_counted()
+
+
+def test_processes_that_start_together_join_one_after_the_other_each_with_warm_tasks(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staggers = iter([0, 0, 1_500])  # the last two begin at the same time
+    monkeypatch.setattr(warm_joining, "draw_stagger_ms", lambda _config: next(staggers))
+    app.send(WORDS)
+    first = app.start(1, **STREAMS)
+    first.until_running(PARTITIONS)
+    app.until_committed()
+    newcomers = [app.start(2, **STREAMS), app.start(3, **STREAMS)]
+    for worker in newcomers:
+        worker.until_event(AwaitedTasksEvent)
+        worker.until(lambda _, worker=worker: len(worker.reported(RunningEvent)) >= 1)
+    for worker in newcomers:
+        assert {event.missing for event in worker.reported(AwaitedTasksEvent)} == {()}
+        first_tasks = set(worker.reported(AssignedEvent)[-1].active)
+        assert first_tasks <= set(worker.reported(WarmingUpEvent)[-1].tasks)
     app.send(WORDS)
     app.until_counted()
 
