@@ -23,6 +23,7 @@ class Guarantee(StrEnum):
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
+GROUP_PROTOCOLS = ("classic", "streams")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 SIGTERM_MEANINGS = ("close", "restart")
@@ -53,6 +54,7 @@ RANGES: Mapping[str, Range] = {
     "probing_rebalance_interval_ms": Range(60_000),
     "scheduled_rebalance_max_delay_ms": Range(0, 2**31 - 1),
     "early_probing_floor_ms": Range(1_000),
+    "warm_join_timeout_ms": Range(0),
     "state_cleanup_delay_ms": Range(0),
     "state_cleanup_dir_max_age_ms": Range(-1),
     "session_timeout_ms": Range(1_000),
@@ -90,6 +92,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "processing_guarantee": GUARANTEES,
     "auto_offset_reset": OFFSET_RESETS,
     "user_data": USER_DATA,
+    "group_protocol": GROUP_PROTOCOLS,
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
     "sigterm": SIGTERM_MEANINGS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,

@@ -77,6 +77,11 @@ COMMANDS = {
     "what-if": Entry(
         LOOK, "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."
     ),
+    "migrate": Entry(
+        LOOK,
+        "kstreams_assign.insight.migrate_command:migrate",
+        "What a change to or from the streams protocol needs.",
+    ),
     "transactions": Entry(
         LOOK,
         "kstreams_assign.insight.transactions_command:transactions",

@@ -208,6 +208,17 @@ class Config:
     """Layout of the bytes that members exchange: Apache Kafka's, or that of KIP-441's text, which only members of this
     package read."""
 
+    group_protocol: str = "classic"
+    """Protocol of the group (Kafka: ``group.protocol``): ``classic``, in which a member leads and assigns the tasks, or
+    ``streams``, in which the brokers do (KIP-1071; Kafka 4.2 and later). All members need the same."""
+
+    warm_join: bool = True
+    """Whether a process first restores the state of the tasks that it will get in a streams group, and then joins: its
+    tasks are silent for a moment, whatever the size of their state."""
+
+    warm_join_timeout_ms: int = 3_600_000
+    """Milliseconds after which it joins in any case."""
+
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where a task starts to read a partition that has no committed offset, or whose committed offset is deleted."""
 
@@ -294,13 +305,14 @@ class Config:
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a non-empty string")
         check_values(self, RANGES)
-        for key in ("early_probing", "warmup_queue"):
+        for key in ("early_probing", "warmup_queue", "warm_join"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
         check_values(self, CHOICES)
         check_values(self, MEMORY)
         self._check_shapes()
         self._check_racks()
+        self._check_protocol()
         for key in ("socket_token", "query_token"):
             _check_token(key, getattr(self, key))
         self._check_query()
@@ -349,6 +361,20 @@ class Config:
                 f"query = {self.query!r}: takes a free port, but application_server = {self.application_server!r} "
                 f"names one; set query to a port, or application_server to {endpoint.host}:0 for the "
                 "port that was taken"
+            )
+
+    def _check_protocol(self) -> None:
+        if not self.in_streams_group:
+            return
+        if self.user_data != "apache":
+            raise ConfigError(
+                f"user_data = {self.user_data!r}: members of a streams group send none; remove it, or set "
+                'group_protocol = "classic"'
+            )
+        if self.group_instance_id is not None:
+            raise ConfigError(
+                f"group_instance_id = {self.group_instance_id!r}: streams groups have no static members; remove it: a "
+                "process that comes back with its state_dir before its session ends has its tasks again"
             )
 
     def _refuse_two_queue_sizes(self) -> None:
@@ -402,6 +428,11 @@ class Config:
     def exactly_once(self) -> bool:
         """Return whether commits are transactions."""
         return self.processing_guarantee == Guarantee.EXACTLY_ONCE
+
+    @property
+    def in_streams_group(self) -> bool:
+        """Return whether the brokers assign the tasks (KIP-1071)."""
+        return self.group_protocol == "streams"
 
     def leaves(self, operation: str | None = None) -> bool:
         """Return whether the member leaves its group at close; ``operation`` replaces the setting.

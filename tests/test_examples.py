@@ -87,6 +87,24 @@ def test_word_count_counts_words_and_ends_on_ctrl_c_and_sigterm(broker, tmp_path
     assert process.returncode == 0
 
 
+def test_a_second_member_of_a_streams_group_restores_its_tasks_and_then_joins(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"stock-moves": 2, "stock-levels": 2}, WITHIN_S)
+    articles = [b"nail", b"screw", b"bolt", b"nut", b"hook", b"ring"]
+    produce(broker, "stock-moves", articles, b"7")
+    levels = dict.fromkeys(articles, b"7")
+    with running("streams_group.py", broker, "one", folder=tmp_path, end=signal.SIGTERM) as first:
+        assert last_values(broker, "stock-levels", levels) == levels
+        assert "joins: the group has no members" in first.stdout.readline()
+        with running("streams_group.py", broker, "two", folder=tmp_path, end=signal.SIGTERM) as second:
+            lines = [second.stdout.readline() for _ in range(3)]
+            task = lines[-1].removeprefix("runs ").strip()
+            assert lines == [f"restores {task}\n", "joins: 1 task is warm\n", f"runs {task}\n"]
+            produce(broker, "stock-moves", articles, b"-2")
+            levels = dict.fromkeys(articles, b"5")
+            assert last_values(broker, "stock-levels", levels) == levels
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
 def produce(broker: str, topic: str, keys, value=b"") -> None:
     producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
     for key in keys:

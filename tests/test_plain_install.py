@@ -30,6 +30,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("demo",): ("local", ()),
     ("inspect",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
     ("what-if",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
+    ("migrate",): (3, ("app", "--to", "streams", "-b", NO_BROKER, "--timeout", "2")),
     ("transactions",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
     ("dead-letters",): (3, ("app", "-b", NO_BROKER, "--timeout", "2")),
     ("topic", "create"): (3, ("words", "-b", NO_BROKER, "--timeout", "2")),

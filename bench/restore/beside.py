@@ -31,7 +31,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.runtime import PACING, RESTORE_BATCH_RECORDS
+from kstreams_assign.worker.working import PACING, RESTORE_BATCH_RECORDS
 
 STATEFUL = SubtopologyShape(("words",), (Store("totals"),))
 UNLOGGED = SubtopologyShape(("more",), (Store("totals", logged=False),))

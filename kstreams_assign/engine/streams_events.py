@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kstreams_assign.engine.membership import ShutdownAsked
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import GroupStatus
@@ -69,6 +69,13 @@ class LookupFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TasksAwaited:
+    """These active tasks should come to this member soon: their state is here, or will be."""
+
+    tasks: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class CallStalled:
     """A call of the user's function takes too long."""
 
@@ -86,6 +93,8 @@ Event = (
     | AssignmentFound
     | LookupFailed
     | TasksReleased
+    | MembershipLost
+    | TasksAwaited
     | CallStalled
     | CallReturned
     | ShutdownAsked
@@ -131,10 +140,20 @@ class AnnounceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingEnded:
+    """The awaited tasks have come, but for the ``missing`` ones."""
+
+    awaited: frozenset[TaskId]
+    missing: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class EndMembership:
     """This member ends with this error."""
 
     cause: KStreamsAssignError
 
 
-Effect = SendHeartbeat | SendLeave | LookUpAssignment | AdoptTasks | DropAll | AnnounceStatus | EndMembership
+Effect = (
+    SendHeartbeat | SendLeave | LookUpAssignment | AdoptTasks | DropAll | AnnounceStatus | AwaitingEnded | EndMembership
+)

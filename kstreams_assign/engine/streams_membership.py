@@ -25,6 +25,7 @@ from kstreams_assign.engine.streams_events import (
     AnnounceStatus,
     Answered,
     AssignmentFound,
+    AwaitingEnded,
     CallReturned,
     CallStalled,
     Effect,
@@ -36,13 +37,14 @@ from kstreams_assign.engine.streams_events import (
     SendHeartbeat,
     SendLeave,
     StreamsTasks,
+    TasksAwaited,
     Unanswered,
     tasks_by_role,
 )
 from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.group.member import CloseAsked, DropAll, Started, TasksReleased
-from kstreams_assign.model import HostInfo
+from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
+from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import (
     INCORRECTLY_PARTITIONED_TOPICS,
@@ -54,12 +56,18 @@ from kstreams_assign.wire.streams_heartbeat import (
     GroupStatus,
     StreamsTopology,
 )
-from kstreams_assign.wire.streams_structs import Endpoint, task_ids
+from kstreams_assign.wire.streams_structs import Endpoint, task_ids, tasks_of
 
 FIRST_INTERVAL_MS = 5_000
 """Kafka's default, until the broker names the interval."""
 BACKOFF_MS, BACKOFF_MAX_MS = 100, 1_000
 """Kafka: ``retry.backoff.ms`` and ``retry.backoff.max.ms``."""
+
+AWAITING_INTERVAL_MS, AWAITING_MS = 200, 60_000
+"""How often a member asks for tasks that should come soon, and for how long.
+
+A task that its owner has released is silent until its new owner's next heartbeat.
+"""
 
 STALLED = "a call of a function takes longer than max_poll_interval_ms"
 UNREADABLE = "the answer to a heartbeat contradicts itself: the three lists of tasks are not all there or all missing"
@@ -121,6 +129,8 @@ class StreamsMembership:
         self._interval_ms = FIRST_INTERVAL_MS
         self._failures = 0
         self._endpoint_epoch = 0
+        self._awaited: frozenset[TaskId] = frozenset()
+        self._awaited_until_ms: int | None = None
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Handle one event and return the effects in order."""
@@ -135,6 +145,11 @@ class StreamsMembership:
     @property
     def _is_ended(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether ``epoch`` is the coordinator's: it changes with a heartbeat, and no answer to one is missing."""
+        return self._sent_ms is None and not self._unsure
 
     @property
     def assigned(self) -> StreamsTasks:
@@ -226,12 +241,13 @@ class StreamsMembership:
         self.state, self._failures = State.MEMBER, 0
         self._interval_ms = response.heartbeat_interval_ms
         self._due_ms = sent_ms + self._interval_ms
+        awaiting = self._look_for_awaited(response, sent_ms)
         if self._sent_shutdown:
             self._shutdown = False
         self._endpoint_epoch = response.endpoint_information_epoch
         if response.partitions_by_user_endpoint is not None:
             self.hosts = response.partitions_by_user_endpoint
-        effects = self._heed_status(response.status)
+        effects = awaiting + self._heed_status(response.status)
         return effects if self._is_ended else effects + self._heed_tasks(response, now_ms)
 
     def _refused(self, response: StreamsHeartbeatResponse, now_ms: int) -> list[Effect]:
@@ -253,6 +269,21 @@ class StreamsMembership:
         self._due_ms = now_ms + min(BACKOFF_MS << self._failures, BACKOFF_MAX_MS)
         self._failures = min(self._failures + 1, 10)
         return []
+
+    def _look_for_awaited(self, response: StreamsHeartbeatResponse, sent_ms: int) -> list[Effect]:
+        """Ask again soon while tasks are awaited. The time begins with the first answer to a member that awaits any."""
+        if not self._awaited:
+            return []
+        if self._awaited_until_ms is None:
+            self._awaited_until_ms = sent_ms + AWAITING_MS
+        target = None if self._target is None else self._target.active
+        came = target if response.active_tasks is None else tasks_of(response.active_tasks)
+        missing = self._awaited - (came or frozenset())
+        if missing and sent_ms < self._awaited_until_ms:
+            self._due_ms = sent_ms + min(AWAITING_INTERVAL_MS, self._interval_ms)
+            return []
+        awaited, self._awaited, self._awaited_until_ms = self._awaited, frozenset(), None
+        return [AwaitingEnded(awaited, missing)]
 
     def _heed_status(self, status: tuple[GroupStatus, ...] | None) -> list[Effect]:
         if status is None or status == self.status:
@@ -321,6 +352,16 @@ class StreamsMembership:
         self.owned, self._adopting = self._adopting, None
         return self._reconcile(now_ms)
 
+    def _lost(self, event: MembershipLost, now_ms: int) -> list[Effect]:
+        """A commit was refused, or came too late: drop everything and join again, which the coordinator allows.
+
+        What is answered to a heartbeat that is under way concerns the membership that was lost.
+        """
+        if self.state is not State.MEMBER:
+            return []
+        self._sent_ms = None
+        return self._join_again(event.reason, now_ms)
+
     def _join_again(self, reason: str, now_ms: int) -> list[Effect]:
         self.state, self._due_ms, self._failures = State.JOINING, now_ms, 0
         return self._forget(reason)
@@ -332,6 +373,10 @@ class StreamsMembership:
         return [DropAll(reason)]
 
     # --- what the process asks for -----------------------------------------------------
+
+    def _tasks_awaited(self, event: TasksAwaited, _now_ms: int) -> list[Effect]:
+        self._awaited, self._awaited_until_ms = event.tasks, None
+        return []
 
     def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:
         if self.state not in (State.JOINING, State.MEMBER):
@@ -366,6 +411,8 @@ class StreamsMembership:
         AssignmentFound: _assignment_found,
         LookupFailed: _lookup_failed,
         TasksReleased: _released,
+        MembershipLost: _lost,
+        TasksAwaited: _tasks_awaited,
         CallStalled: _call_stalled,
         CallReturned: _call_returned,
         ShutdownAsked: _shutdown_asked,

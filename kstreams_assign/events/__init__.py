@@ -37,10 +37,12 @@ from kstreams_assign.events.global_tables import (
 from kstreams_assign.events.group import (
     AdoptedEvent,
     AssignedEvent,
+    AwaitedTasksEvent,
     DecisionEvent,
     DrainRefusedEvent,
     EarlyProbeEvent,
     EarlyProbingOffEvent,
+    GroupStatusEvent,
     JoiningEvent,
     LeaveFailedEvent,
     LostEvent,
@@ -52,6 +54,8 @@ from kstreams_assign.events.group import (
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
+    WarmingUpEvent,
+    WarmJoinEvent,
 )
 from kstreams_assign.events.process import (
     BrokerUnavailableEvent,
@@ -94,6 +98,7 @@ __all__ = [
     "EVENTS",
     "AdoptedEvent",
     "AssignedEvent",
+    "AwaitedTasksEvent",
     "BaseEvent",
     "BatchLimitedEvent",
     "BrokerUnavailableEvent",
@@ -114,6 +119,7 @@ __all__ = [
     "GlobalTableReadyEvent",
     "GlobalTableRebuiltEvent",
     "GlobalTableStoppedEvent",
+    "GroupStatusEvent",
     "HttpFailedEvent",
     "HttpListeningEvent",
     "InputOutOfRangeEvent",
@@ -154,6 +160,8 @@ __all__ = [
     "TransactionAbortedEvent",
     "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
+    "WarmJoinEvent",
+    "WarmingUpEvent",
     "WarningEvent",
     "WarningsEvent",
     "WithWarnings",
@@ -172,6 +180,10 @@ Event = (
     | PredecessorRemovedEvent
     | PredecessorStaysEvent
     | MemberNotKeptEvent
+    | WarmingUpEvent
+    | WarmJoinEvent
+    | AwaitedTasksEvent
+    | GroupStatusEvent
     | DrainRefusedEvent
     | RestartAnnouncedEvent
     | ShutdownRequestedEvent

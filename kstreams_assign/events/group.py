@@ -25,19 +25,23 @@ class AssignedEvent(BaseEvent):
 
     name: ClassVar[str] = "assigned"
     generation: int
+    """Generation of the group; in a streams group, which has none, a count of this member's assignments."""
     assignor: str | None
-    """Assignor that decided; null under a leader of another kind, such as Java's."""
+    """Assignor that decided; null under a leader of another kind, such as Java's; ``brokers`` in a streams group."""
     active: tuple[str, ...]
     standby: tuple[str, ...]
     warmup: tuple[str, ...]
     next_probe_ms: int | None
     """Wall-clock time of the next probing rebalance; null if none is due or the leader does not report it."""
     follow_up: bool
-    """Whether a rebalance follows at once that completes this one (KIP-429)."""
+    """Whether a rebalance follows at once that completes this one (KIP-429); in a streams group whether tasks that were
+    prepared for have not come yet."""
     version: int
-    """Version of user-data (KIP-268) that this member uses from now on."""
+    """Version of user-data (KIP-268) that this member uses from now on; 0 in a streams group, which has none."""
     warnings: tuple[str, ...]
     """What is wrong, and what to do; these also go to ``logging``."""
+    epoch: int | None = None
+    """This member's epoch, in a streams group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +168,40 @@ class MemberNotKeptEvent(WarningEvent):
     """The member id could not be written to the state directory, so a successor could not remove this member."""
 
     name: ClassVar[str] = "member_not_kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmingUpEvent(BaseEvent):
+    """Before it joins a streams group, this process restores the state of the tasks that it will probably get."""
+
+    name: ClassVar[str] = "warming_up"
+    tasks: tuple[str, ...]
+    """The tasks with state, active ones and standbys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmJoinEvent(ReasonEvent):
+    """This process joins a streams group now: its state is warm, or waiting would help nobody."""
+
+    name: ClassVar[str] = "warm_join"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedTasksEvent(BaseEvent):
+    """The tasks have come that this process joined a streams group for, or it awaits them no longer."""
+
+    name: ClassVar[str] = "awaited_tasks"
+    awaited: tuple[str, ...]
+    """The active tasks that should come."""
+    missing: tuple[str, ...]
+    """Those of them that did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatusEvent(WarningEvent):
+    """The coordinator says what keeps a streams group from working; without warnings, nothing does any more."""
+
+    name: ClassVar[str] = "group_status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,3 +148,8 @@ class Adopted:
     def tasks(self) -> frozenset[TaskId]:
         """All tasks of the member, in any role."""
         return self.standby | self.warmup | self.active.keys()
+
+    def roles(self) -> dict[TaskId, str]:
+        """Each task's role."""
+        warmup, standby = dict.fromkeys(self.warmup, "warmup"), dict.fromkeys(self.standby, "standby")
+        return {**warmup, **standby, **dict.fromkeys(self.active, "active")}

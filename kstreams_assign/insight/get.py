@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kstreams_assign.errors import ConfigError, StoreNotAvailable
-from kstreams_assign.insight.fetch import take_snapshot
+from kstreams_assign.insight.fetch import group_reader
 from kstreams_assign.insight.record_text import json_value, readable
 from kstreams_assign.observe.decoded import decode_group
+from kstreams_assign.observe.snapshot import GroupSnapshot
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.query.client import QueryClient
 
 RETRY_MS = 1_000
@@ -41,8 +43,9 @@ def members_of(
     bootstrap_servers: str, application_id: str, client: Mapping[str, str], timeout_s: float
 ) -> Sequence[str]:
     """Return ``application_server`` of the group's processes. Raises ``StoreNotAvailable`` if none reports one."""
-    group = decode_group(take_snapshot(bootstrap_servers, application_id, client, timeout_s))
-    endpoints = sorted({process.report.user_end_point or "" for process in group.processes} - {""})
+    with group_reader(bootstrap_servers, client, timeout_s) as reader:
+        seen = reader.look(application_id)
+    endpoints = sorted(_streams_endpoints(seen) if isinstance(seen, StreamsSnapshot) else _endpoints(seen))
     if not endpoints:
         raise StoreNotAvailable(
             f"group {application_id}: no process reports an application_server; set query and application_server on "
@@ -50,6 +53,15 @@ def members_of(
             RETRY_MS,
         )
     return endpoints
+
+
+def _endpoints(group: GroupSnapshot) -> set[str]:
+    return {process.report.user_end_point or "" for process in decode_group(group).processes} - {""}
+
+
+def _streams_endpoints(group: StreamsSnapshot) -> set[str]:
+    endpoints = [member.user_endpoint for member in group.group.members]
+    return {f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints if endpoint is not None}
 
 
 def show_value(asked: Asked, members: Sequence[str], token: str | None, timeout_s: float, *, as_json: bool) -> bool:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.kafka_python import GroupClient, kafka_python_settings
+from kstreams_assign.adapters.kafka_python import (
+    GroupClient,
+    StreamsCoordinator,
+    kafka_python_settings,
+    streams_coordinator,
+)
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.group.dialects import DIALECTS
@@ -16,16 +25,51 @@ from kstreams_assign.worker.membership import Membership
 
 CONNECT_S, CONNECT_RETRY_S = 30.0, 0.5
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConnections:
+    """The connections of a member of a streams group: commits must not wait for heartbeats, nor these for them."""
+
+    heartbeats: StreamsCoordinator
+    commits: StreamsCoordinator
+    closing: ExitStack
+
+    def close(self) -> None:
+        """Close both."""
+        self.closing.close()
+
+
+def streams_connections(config: Config, admin: ClusterAdmin) -> StreamsConnections:
+    """Connect a member with these settings; raises as ``group_client``. No request takes a third of the session."""
+    timeout_s = config.session_timeout_ms / 3000
+
+    def connect() -> StreamsConnections:
+        admin.reach(CONNECT_S)  # its error says best why no broker answers
+        with ExitStack() as opened:
+            heartbeats, commits = (
+                opened.enter_context(streams_coordinator(config.bootstrap_servers, config.client, timeout_s))
+                for _ in range(2)
+            )
+            return StreamsConnections(heartbeats, commits, opened.pop_all())
+
+    return _await_brokers(connect)
+
 
 def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
     """Return the client of a member with these settings; wait for brokers that are away for a moment.
 
     Raises ``BrokerUnavailable``, and ``ConfigError`` if the brokers refuse the settings.
     """
+    return _await_brokers(lambda: _group_client(config, shape, admin, membership))
+
+
+def _await_brokers(connect: Callable[[], T]) -> T:
     deadline = time.monotonic() + CONNECT_S
     while True:
         try:
-            return _group_client(config, shape, admin, membership)
+            return connect()
         except BrokerUnavailable:
             if time.monotonic() > deadline:
                 raise

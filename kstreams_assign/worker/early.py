@@ -70,7 +70,7 @@ class EarlyProbing:
         self._engine = engine.Early(config.early_probing_floor_ms, config.acceptable_recovery_lag)
         self._copies: tuple[int, Copies] = (-1, {})
         """The replicas as of the last look-up of end offsets, with its generation."""
-        self._off = None if config.early_probing else "early_probing = false"
+        self._off = _why_off(config)
         self._producer: RecordProducer | None = None
         self._reader: InputConsumer | None = None
 
@@ -81,7 +81,7 @@ class EarlyProbing:
 
     def run(self, stopped: EndRequest) -> None:
         """Run until ``stopped``. If the broker refuses, early probing ends with a warning; retry other errors."""
-        if not self._config.early_probing:
+        if self._off is not None:
             return
         with ExitStack() as clients:
             try:
@@ -181,6 +181,12 @@ class EarlyProbing:
         topic = self._partition.topic
         factor = self._config.replication_factor
         self._admin.create_topics({topic: 1}, REQUEST_S, configs={topic: TOPIC_SETTINGS}, replication_factor=factor)
+
+
+def _why_off(config: Config) -> str | None:
+    if config.in_streams_group:
+        return 'group_protocol = "streams"'
+    return None if config.early_probing else "early_probing = false"
 
 
 def measure_copies(

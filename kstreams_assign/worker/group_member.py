@@ -21,7 +21,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.events import EventListener, LeaveFailedEvent
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
@@ -128,6 +128,8 @@ class GroupMember:
         *,
         on_event: EventListener | None = None,
     ) -> None:
+        if config.in_streams_group:
+            raise ConfigError('group_protocol = "streams": GroupMember joins classic groups only; set "classic"')
         if config.exactly_once:
             refuse_unknown_metadata(librdkafka_writes)
         self._config = config

@@ -86,6 +86,12 @@ class LogLines:
                 yield f"This member removed {_count(len(members), 'member')} of a killed predecessor from the group."
             case events.PredecessorStaysEvent(reason=reason):
                 yield f"A killed predecessor stays in the group until its session ends: {reason}."
+            case events.WarmingUpEvent(tasks=tasks):
+                yield f"This process restores {_tasks(tasks)} before it joins the group; their owners go on meanwhile."
+            case events.WarmJoinEvent(reason=reason):
+                yield f"This process joins the streams group now: {reason}."
+            case events.AwaitedTasksEvent(missing=missing) if missing:
+                yield f"{_tasks(missing).capitalize()} did not come to this member, although it was prepared for them."
             case events.RestartAnnouncedEvent(awaited=awaited):
                 wait = "its tasks without a caught-up replica wait for it" if awaited else "no task waits for it"
                 yield f"This process leaves the group for a restart; {wait}."
@@ -151,6 +157,7 @@ class LogLines:
                 pass  # their warnings are logged
             case (
                 events.AdoptedEvent()
+                | events.AwaitedTasksEvent()
                 | events.EarlyProbeEvent()
                 | events.FirstRecordEvent()
                 | events.StoreWipedEvent()

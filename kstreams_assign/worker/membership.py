@@ -366,7 +366,4 @@ class Membership:
     def roles(self) -> dict[TaskId, str]:
         """Each assigned task's role."""
         adopted = self._engine.adopted
-        if adopted is None:
-            return {}
-        warmup, standby = dict.fromkeys(adopted.warmup, "warmup"), dict.fromkeys(adopted.standby, "standby")
-        return {**warmup, **standby, **dict.fromkeys(adopted.active, "active")}
+        return {} if adopted is None else adopted.roles()

@@ -16,7 +16,7 @@ from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Labour
-from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.memberships import AnyMember
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.state_sizes import StateSizes
@@ -30,7 +30,7 @@ class Parts:
     config: Config
     shape: TopologyShape
     process: UUID
-    membership: Membership
+    membership: AnyMember
     early: EarlyProbing
     processor: Processor
     restoring: RestoreThread

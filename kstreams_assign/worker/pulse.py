@@ -16,6 +16,11 @@ class Pulse:
         self._turned_ms: int | None = None
         self._stalled = False
 
+    @property
+    def stalled(self) -> bool:
+        """Whether one call takes longer than the limit, as of the last look."""
+        return self._stalled
+
     def alive(self, turned_ms: int | None) -> bool:
         """Return whether the loop has turned since the last call.
 

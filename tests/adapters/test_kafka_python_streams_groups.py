@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.kafka_python import describes_groups, streams_coordinator
+from kstreams_assign.adapters.kafka_python import describes_groups, streams_coordinator, streams_groups
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.wire import (
     Endpoint,
@@ -21,7 +21,7 @@ from kstreams_assign.wire import (
 )
 
 SECONDS = 60
-FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID = 110, 25
+FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION = 110, 25, 35
 COORDINATOR_NOT_READY = {14, 15, 16}
 
 
@@ -106,6 +106,13 @@ def test_a_coordinator_that_is_forgotten_is_looked_up_again(broker: str) -> None
 def test_an_invalid_group_is_an_error_of_ours(broker: str) -> None:
     with describes_groups(broker, timeout_s=5) as describer, pytest.raises(BrokerError, match="describe streams group"):
         describer.describe_streams("")
+
+
+def test_brokers_that_do_not_know_the_request_refuse_it(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_groups, "HEARTBEAT_API_KEY", 999)
+    with streams_coordinator(broker) as coordinator:
+        answer = coordinator.heartbeat(StreamsHeartbeatRequest("adapter-old", str(uuid4()), 0))
+    assert answer.error_code == UNSUPPORTED_VERSION
 
 
 def test_no_broker_is_an_error_of_ours() -> None:

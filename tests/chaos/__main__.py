@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import randbelow
 from tempfile import mkdtemp
 
-from kstreams_assign.allowed_values import GUARANTEES
+from kstreams_assign.allowed_values import GROUP_PROTOCOLS, GUARANTEES
 from tests.chaos.run import Run, log, planned
 from tests.chaos.schedule import Kind, draw_settings
 
@@ -23,7 +23,7 @@ from tests.chaos.schedule import Kind, draw_settings
 def main() -> int:
     given = _parser().parse_args()
     seed = randbelow(2**31) if given.seed is None else given.seed
-    settings = draw_settings(seed, given.seconds, given.guarantee, given.without)
+    settings = draw_settings(seed, given.seconds, given.guarantee, given.without, given.protocol)
     log(planned(settings))
     if given.plan:
         return 0
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="determines settings and faults (default: random, printed first)")
     parser.add_argument("--seconds", type=float, default=600.0, help="duration of faults and recovery (600)")
     parser.add_argument("--guarantee", choices=GUARANTEES, default="at_least_once")
+    parser.add_argument("--protocol", choices=GROUP_PROTOCOLS, default="classic", help="of the group")
     parser.add_argument(
         "--without", nargs="*", type=Kind, default=[], choices=list(Kind), help="kinds of faults to leave out"
     )

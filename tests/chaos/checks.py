@@ -130,12 +130,17 @@ def _two_wrote(facts: Facts) -> list[str]:
     writers: dict[tuple[int, int, int], set[str]] = defaultdict(set)
     for partition, works in chain(outputs.items(), wrote.items()):
         for life, (generation, writer) in _lives(works, resets):
-            writers[partition, life, generation].add(writer)
+            writers[partition, life, generation].add(_owner(facts, writer))
     return [
         f"task 0_{partition} was processed by {', '.join(sorted(names))} in generation {generation}"
         for (partition, _, generation), names in sorted(writers.items())
         if len(names) > 1
     ]
+
+
+def _owner(facts: Facts, writer: str) -> str:
+    """Return whose work it is: in a streams group a process that comes back is the same member, at the same epoch."""
+    return writer.partition(".")[0] if facts.protocol == "streams" else writer
 
 
 def group_resets(facts: Facts) -> int:

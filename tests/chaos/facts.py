@@ -89,3 +89,4 @@ class Facts:
     """Next offsets, including markers and aborted transactions, which readers never get."""
     restless: tuple[str, ...] = ()
     """Why the group did not come to rest; empty if it did."""
+    protocol: str = "classic"

@@ -135,6 +135,7 @@ class Group:
             "bootstrap_servers": self.broker,
             "state_dir": str(self.state_dir(number)),
             "processing_guarantee": settings.guarantee,
+            "group_protocol": settings.protocol,
             "assignor": settings.assignor,
             "num_standby_replicas": settings.standbys,
             "max_warmup_replicas": settings.warmups_max,

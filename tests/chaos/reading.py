@@ -6,9 +6,10 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -148,7 +149,7 @@ def aborted_transactions(broker: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at the group: why it is not at rest, and its generation if known."""
+    """A look at the group: why it is not at rest, and its generation (of a streams group the epoch) if known."""
 
     reasons: tuple[str, ...]
     generation: int | None = None
@@ -186,6 +187,26 @@ def _inspected(broker: str, group: str, members: int) -> Look:
     if done.returncode:
         return Look((f"inspect: {done.stderr.strip()[-300:]}",))
     facts = json.loads(done.stdout)
+    return _streams_look(facts, members) if facts["protocol"] == "streams" else _classic_look(facts, members)
+
+
+def _streams_look(facts: Mapping[str, Any], members: int) -> Look:
+    there = [member for process in facts["processes"] for member in process["members"]]
+    moving = [
+        f"{member['member_id']}: {tasks}"
+        for member in there
+        for tasks in (member["to_revoke"], member["awaited"])
+        if any(tasks.values())
+    ]
+    wrong = {
+        f"the group is {facts['state']}": facts["state"] != "Stable",
+        f"{len(there)} members, {members} live": len(there) != members,
+        f"tasks are about to move: {moving}": bool(moving),
+    }
+    return Look(tuple(text for text, holds in wrong.items() if holds), facts["group_epoch"])
+
+
+def _classic_look(facts: Mapping[str, Any], members: int) -> Look:
     wrong = {
         f"the group is {facts['state']}": facts["state"] != "Stable",
         f"{len(facts['processes'])} processes, {members} live": len(facts["processes"]) != members,

@@ -32,6 +32,7 @@ from tests.chaos.operator import Operator
 from tests.chaos.processes import Group, Outages, Process, topics
 from tests.chaos.schedule import Fault, Kind, Settings, schedule
 from tests.chaos.stores import stores_left
+from tests.worker.streams_settings import set_group
 
 APPLICATION = "chaos"
 LOOK_S = 0.1
@@ -73,6 +74,14 @@ class Run:
             address = self._broker.bootstrap_servers
             inputs, outputs, _ = topics(APPLICATION)
             _create(address, [inputs, outputs], self.settings.partitions)
+            if self.settings.protocol == "streams":
+                set_group(
+                    address,
+                    APPLICATION,
+                    session_timeout_ms=round(self.settings.session_timeout_s * 1000),
+                    heartbeat_interval_ms=500,
+                    num_standby_replicas=self.settings.standbys,
+                )
             self._group = Group(self.settings, APPLICATION, address, self.folder)
             self._load = Load(address, inputs, self.settings)
             self._operator = Operator(APPLICATION, address, outputs)
@@ -257,6 +266,7 @@ class Run:
             "seed": self.settings.seed,
             "seconds": round(self._now_s, 1),
             "guarantee": self.settings.guarantee,
+            "protocol": self.settings.protocol,
             "faults": dict(sorted(self.faults.items())),
             "inputs": len(facts.inputs),
             "lost": len(result.lost) if result else None,
@@ -293,6 +303,7 @@ class Run:
             stores=tuple(stores_left(self._group, APPLICATION, keys_of(writes))),
             changelog_ends=reading.ends(address, changelog),
             restless=restless,
+            protocol=self.settings.protocol,
         )
 
     def _say(self, text: str) -> None:

@@ -54,6 +54,7 @@ class Settings:
     seconds: float
     guarantee: str
     workers: int
+    protocol: str = "classic"
     workers_max: int = 5
     workers_min: int = 2
     partitions: int = 6
@@ -90,13 +91,16 @@ class Fault:
         return f"{self.at_s:6.1f} s  {self.kind:<11} {who}{lasts}"
 
 
-def draw_settings(seed: int, seconds: float, guarantee: str, without: Sequence[Kind] = ()) -> Settings:
+def draw_settings(
+    seed: int, seconds: float, guarantee: str, without: Sequence[Kind] = (), protocol: str = "classic"
+) -> Settings:
     """The settings of a seed; ``without`` some kinds of faults."""
     draw = Random(f"settings {seed}")
     return Settings(
         seed=seed,
         seconds=seconds,
         guarantee=guarantee,
+        protocol=protocol,
         workers=draw.choice((3, 4)),
         standbys=draw.choice((0, 1)),
         assignor=draw.choice(("least_movement", "least_movement", "high_availability")),

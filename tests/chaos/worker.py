@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters import clock
-from kstreams_assign.events import AdoptedEvent, Event, StatusEvent
+from kstreams_assign.events import AdoptedEvent, AssignedEvent, Event, StatusEvent
 from tests.chaos.rows import Entry, Row, read_entry, read_id, write_entry, write_row
 
 if TYPE_CHECKING:
@@ -44,16 +44,22 @@ class Clock:
 
 
 class Diary:
-    """The worker's events in a file, and the generation that the processing thread is in."""
+    """The worker's events in a file, and the generation that the processing thread is in.
+
+    In a streams group that is the member epoch at which its tasks were assigned: each task has one owner in one epoch.
+    """
 
     def __init__(self, path: Path) -> None:
         self.generation = 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._statuses = 0
+        self._epochs: dict[int, int] = {}
 
     def hear(self, event: Event) -> None:
+        if isinstance(event, AssignedEvent) and event.epoch is not None:
+            self._epochs[event.generation] = event.epoch
         if isinstance(event, AdoptedEvent):  # emitted by the processing thread, before the generation's first record
-            self.generation = event.generation
+            self.generation = self._epochs.get(event.generation, event.generation)
         if isinstance(event, StatusEvent):
             self._statuses += 1
             if self._statuses % STATUS_EVERY:

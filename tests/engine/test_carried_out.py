@@ -24,8 +24,11 @@ from kstreams_assign.engine import (
     restore_effects,
     restore_events,
     restoring,
+    streams_events,
+    streams_membership,
     task_events,
     tasks,
+    warm_join,
 )
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome
@@ -42,7 +45,7 @@ class Played(NamedTuple):
     made_in: tuple[str, ...]
     worker: str
     simulator: str | None
-    """None: the simulator plays groups, and this machine is of no group."""
+    """None: the simulator plays classic groups, and this machine is of none."""
     not_simulated: frozenset[str]
     """Effects that cannot come in the simulator; its shell says why."""
 
@@ -83,6 +86,24 @@ MACHINES = (
         "worker/membership.py",
         "sim/membership.py",
         frozenset({"EndMembership"}),
+    ),
+    Played(
+        streams_membership.StreamsMembership,
+        streams_events.Effect,
+        streams_events.Event,
+        ("engine/streams_membership.py",),
+        "worker/streams_member.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_join.WarmJoin,
+        warm_join.Effect,
+        warm_join.Event,
+        ("engine/warm_join.py",),
+        "worker/warm_joining.py",
+        None,
+        frozenset(),
     ),
     Played(
         early.Early,
@@ -241,7 +262,6 @@ def is_step(node: ast.AST) -> bool:
 def test_the_machines_are_all_here():
     in_room = {path.stem for path in (PACKAGE / "engine").glob("*.py")}
     walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
-    parts = {"tasks_in_hand", "stops"}
-    values = {"effects", "task_events", "restore_effects", "restore_events"}
-    without_a_shell = {"streams_membership", "streams_events", "streams_errors"}  # no worker joins streams groups yet
-    assert in_room == walked | parts | values | without_a_shell | {"__init__"}
+    parts = {"tasks_in_hand", "stops", "streams_errors"}
+    values = {"effects", "task_events", "restore_effects", "restore_events", "streams_events"}
+    assert in_room == walked | parts | values | {"__init__"}

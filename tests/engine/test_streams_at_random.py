@@ -1,5 +1,7 @@
 """Members of a streams group at random: lost requests and answers, a coordinator that moves, joins, kills, stalls.
 
+A killed process may come back under its member id, and a member may lose its membership by a refused commit.
+
 What must hold: no task is active at two members whose sessions are alive, and at the end each task is active at one.
 """
 
@@ -13,7 +15,7 @@ from kstreams_assign.engine import streams_events as events
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.streams_events import NO_TASKS, StreamsTasks
 from kstreams_assign.engine.streams_membership import StreamsMembership
-from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.group.member import DropAll, MembershipLost, TasksReleased
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire.streams_heartbeat import StreamsTopology
 from tests.engine.streams_coordinator import Coordinator, Member
@@ -34,6 +36,7 @@ class Process:
         self.held = NO_TASKS
         self.adopting: tuple[int, StreamsTasks, int] | None = None
         self.call_ends_ms: int | None = None
+        self.handle(events.TasksAwaited(frozenset(world.rng.sample(TASKS, 2))))
         self.handle(events.Started())
 
     def handle(self, event: events.Event) -> None:
@@ -67,7 +70,7 @@ class Process:
                 self.adopting = number, tasks, world.now_ms + world.rng.choice((0, 100, 500, 3_000))
             case DropAll():
                 self.held, self.adopting = NO_TASKS, None
-            case events.AnnounceStatus():
+            case events.AnnounceStatus() | events.AwaitingEnded():
                 pass
             case _:
                 raise AssertionError(effect)
@@ -122,7 +125,12 @@ class World:
             process = self.processes[self.rng.choice(names)]
             process.call_ends_ms = self.now_ms + 2_000
             process.handle(events.CallStalled())
-        elif what < 0.10:
+        elif what < 0.08 and names:
+            name = self.rng.choice(names)
+            self.processes[name] = Process(self, name)  # killed, and back at once
+        elif what < 0.09 and names:
+            self.processes[self.rng.choice(names)].handle(MembershipLost("a commit was refused"))
+        elif what < 0.12:
             self.coordinator.rebalance()
 
     def close(self, name: str) -> None:

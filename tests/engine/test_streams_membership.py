@@ -19,7 +19,7 @@ from kstreams_assign.errors import (
     ShutdownRequested,
     TopologyMismatch,
 )
-from kstreams_assign.group.member import DropAll, TasksReleased
+from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, TasksReleased
 from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import (
@@ -281,7 +281,7 @@ def test_a_member_whose_function_stalls_leaves_and_comes_back() -> None:
 def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
     member = Member(replace(PROFILE, instance_id=instance))
     assert member.beat().instance_id == instance
-    member.handle(events.CloseAsked())
+    member.handle(CloseAsked())
     assert member.handle(answer(3, 0)) == [], "nothing more is adopted"
     assert member.machine.epoch == 3
     assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", epoch, instance_id=instance)
@@ -317,3 +317,74 @@ def test_an_answer_that_contradicts_itself_is_refused() -> None:
     member.beat()
     with pytest.raises(MalformedUserData, match="subtopology id"):
         member.handle(events.Answered(replace(answer(1).response, active_tasks=(TaskIds("x", (0,)),))))
+
+
+def test_a_member_that_lost_its_membership_drops_everything_and_joins_again() -> None:
+    member = joined(0, 1)
+    assert member.handle(MembershipLost("a commit was refused")) == [DropAll("a commit was refused")]
+    assert member.handle(MembershipLost("a commit was refused")) == [], "it has none to lose"
+    request = member.beat()
+    assert (request.member_epoch, request.topology, request.active_tasks) == (0, TOPOLOGY, ())
+
+
+def test_an_answer_to_a_heartbeat_of_the_lost_membership_is_ignored() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(MembershipLost("a commit was refused"))
+    assert member.handle(answer(4, 0)) == []
+    assert member.beat().member_epoch == 0
+
+
+def test_a_member_that_is_closed_has_no_membership_to_lose() -> None:
+    member = joined(0)
+    member.handle(CloseAsked())
+    assert member.handle(MembershipLost("a commit was refused")) == []
+
+
+def test_the_epoch_is_certain_unless_an_answer_is_missing() -> None:
+    member = joined(0)
+    assert member.machine.is_certain
+    member.beat()
+    assert not member.machine.is_certain, "the answer may bring another"
+    member.handle(events.Unanswered())
+    assert not member.machine.is_certain
+    member.beat()
+    member.handle(answer(4, 0))
+    assert member.machine.is_certain
+
+
+def test_a_member_asks_often_while_it_awaits_tasks_and_says_when_they_have_come() -> None:
+    member = Member()
+    awaited = frozenset({TaskId(0, 1), TaskId(0, 2)})
+    assert member.handle(events.TasksAwaited(awaited)) == []
+    member.beat()
+    (adopt,) = member.handle(answer(3, 1))
+    assert isinstance(adopt, events.AdoptTasks)
+    member.handle(TasksReleased(1))
+    for _ in range(3):
+        member.beat()
+        assert member.handle(answer(3, lists=False)) == []
+        assert member.machine.due_ms() == member.now_ms + engine.AWAITING_INTERVAL_MS
+    member.beat()
+    ended, adopt = member.handle(answer(4, 1, 2))
+    assert ended == events.AwaitingEnded(awaited, frozenset())
+    member.handle(TasksReleased(2))
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == []
+    assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
+
+
+def test_tasks_that_do_not_come_are_awaited_for_a_bounded_time() -> None:
+    member = Member()
+    member.handle(events.TasksAwaited(frozenset({TaskId(0, 9)})))
+    member.beat()
+    member.handle(answer(3, 1))
+    member.handle(TasksReleased(1))
+    effects: list[events.Effect] = []
+    began_ms = member.now_ms
+    while not effects:
+        member.beat()
+        effects = member.handle(answer(3, lists=False))
+    awaited = frozenset({TaskId(0, 9)})
+    assert effects == [events.AwaitingEnded(awaited, awaited)]
+    assert member.now_ms - began_ms == engine.AWAITING_MS

@@ -14,6 +14,7 @@ import pytest
 
 from kstreams_assign import Record, TopicPartition
 from kstreams_assign.adapters.confluent import RecordProducer, TopicReader
+from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
 from kstreams_assign.events import ListeningEvent, TransactionAbortedEvent
 from kstreams_assign.sidecar import server
@@ -40,9 +41,10 @@ def work_once(session: SidecarClient) -> int:
     return count
 
 
-def test_an_application_counts_everything_and_emits_the_totals(shop: Shop) -> None:
+@pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
+def test_an_application_counts_everything_and_emits_the_totals(shop: Shop, protocol: str) -> None:
     shop.send(ORDERS)
-    shop.start()
+    shop.start(group_protocol=protocol)
     with shop.connect() as session:
         assert session.welcome["application_id"] == shop.name
         add_up_until(session, shop)

@@ -10,6 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from confluent_kafka.admin import AdminClient, NewPartitions
+
 from kstreams_assign import Config, Event, Record, Store, Subtopology, Task, TopicPartition, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.events import BaseEvent, StatusEvent
@@ -70,6 +72,13 @@ def send_words(
         for key, value in records:
             producer.produce(topic, None, key, value)
         producer.flush(PATIENCE_S)
+
+
+def grow(broker: str, topic: str, partitions: int) -> None:
+    """Give a topic more partitions."""
+    admin = AdminClient({"bootstrap.servers": broker})
+    for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        done.result(PATIENCE_S)
 
 
 class App:

@@ -35,7 +35,7 @@ NAMES = {kind.__name__ for kind in EVENTS}
 
 JSON_FIELDS = {
     "joining": "reason",
-    "assigned": "generation assignor active standby warmup next_probe_ms follow_up version warnings",
+    "assigned": "generation assignor active standby warmup next_probe_ms follow_up version warnings epoch",
     "adopted": "generation left came",
     "lost": "reason",
     "decision": (
@@ -49,6 +49,10 @@ JSON_FIELDS = {
     "predecessor_removed": "members",
     "predecessor_stays": "reason",
     "member_not_kept": "warnings",
+    "warming_up": "tasks",
+    "warm_join": "reason",
+    "awaited_tasks": "awaited missing",
+    "group_status": "warnings",
     "drain_refused": "warnings",
     "restart_announced": "awaited",
     "shutdown_requested": "reason",

@@ -9,13 +9,12 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.errors import TopologyMismatch
 from tests.adapters.confluent_cluster import until
-from tests.worker.app import PATIENCE_S, Running
+from tests.worker.app import PATIENCE_S, Running, grow
 
 QUICK = {"topic.metadata.refresh.interval.ms": "300"}
 
@@ -47,11 +46,6 @@ class Growing:
         self._ends.callback(running.stop)
         return running
 
-    def grow(self, topic: str, partitions: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.broker})
-        for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-            done.result(PATIENCE_S)
-
     def send(self, topic: str, partition: int, value: bytes) -> None:
         """One record, and wait until it has been seen, once."""
         with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
@@ -74,7 +68,7 @@ def test_a_source_that_grows_gives_more_tasks(app: Growing) -> None:
     running = app.start(sources=[app.name])
     running.until_running(1)
     app.send(app.name, 0, b"before")
-    app.grow(app.name, 3)
+    grow(app.broker, app.name, 3)
     running.until_running(3)
     for partition in range(3):
         app.send(app.name, partition, b"after")
@@ -87,7 +81,7 @@ def test_a_running_task_gets_the_partition_that_another_of_its_sources_has_grown
     running = app.start(sources=[large, small], stores=["last"])
     running.until_running(2)
     app.send(large, 1, b"before")
-    app.grow(small, 2)
+    grow(app.broker, small, 2)
     app.send(small, 1, b"of the new partition")
     app.send(large, 1, b"after")
     assert len(app.seen) == 3, "nothing is done twice"
@@ -97,7 +91,7 @@ def test_a_source_whose_state_has_a_changelog_may_not_grow(app: Growing) -> None
     app.admin.create_topics({app.name: 2}, PATIENCE_S)
     running = app.start(sources=[app.name], stores=["last"])
     running.until_running(2)
-    app.grow(app.name, 4)
+    grow(app.broker, app.name, 4)
     error = running.until_error()
     assert isinstance(error, TopologyMismatch)
     assert (

@@ -17,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign import QueryClient
+from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import QueryRefused, StoreNotAvailable
 from kstreams_assign.events import QueryListeningEvent
 from kstreams_assign.insight.get_command import TOKEN_VARIABLE
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.process import Process
+from tests.worker.streams_settings import set_group
 
 TOKEN = "correct horse battery"
 SETTINGS = {
@@ -95,13 +97,18 @@ def send_and_commit(app: App, readers: Readers, times: int = 1) -> None:
         readers.committed = Counter(app.sent)
 
 
+@pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_every_answer_is_committed_while_a_process_joins_and_one_is_killed(
-    broker: str, tmp_path: Path, guarantee: str
+    broker: str, tmp_path: Path, guarantee: str, protocol: str
 ) -> None:
-    app = App(broker, f"query-{guarantee.replace('_', '-')}", tmp_path)
+    app = App(broker, f"query-{guarantee.replace('_', '-')}-{protocol}", tmp_path)
     readers = Readers()
-    settings = {**SETTINGS, "processing_guarantee": guarantee}
+    settings = {**SETTINGS, "processing_guarantee": guarantee, "group_protocol": protocol}
+    if protocol == "streams":
+        set_group(
+            broker, app.name, num_standby_replicas=1, session_timeout_ms=6_000, heartbeat_interval_ms=200
+        )  # of a streams group the brokers have these settings
     doomed = None
     try:
         first = app.start(1, **settings)
@@ -166,8 +173,9 @@ def get(*words: str, token: str | None = TOKEN) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_finds_a_process_by_the_group_and_prints_the_value(app: App, tmp_path: Path) -> None:
-    running = app.start(1, query="127.0.0.1:0", query_token=TOKEN)
+@pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
+def test_the_command_finds_a_process_by_the_group_and_prints_the_value(app: App, tmp_path: Path, protocol: str) -> None:
+    running = app.start(1, query="127.0.0.1:0", query_token=TOKEN, group_protocol=protocol)
     running.until_running(PARTITIONS)
     app.send([b"word", b"word", b"\xff"])
     app.until_committed()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign import Config, Subtopology, Worker
+from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import ClosedEvent
 from kstreams_assign.local import LocalBroker
@@ -15,13 +16,23 @@ from tests.adapters.confluent_cluster import closed_port
 from tests.worker.app import PARTITIONS, App
 
 
-def test_it_works_as_soon_as_the_broker_is_there(broker: str, tmp_path: Path) -> None:  # noqa: ARG001  # the part
+@pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
+def test_it_works_as_soon_as_the_broker_is_there_and_again_after_an_outage(
+    broker: str,  # noqa: ARG001  # the part
+    tmp_path: Path,
+    protocol: str,
+) -> None:
     with LocalBroker() as own:
         app = App(own.bootstrap_servers, "patient", tmp_path)
         own.kill()
-        worker = app.start(1)
+        worker = app.start(1, group_protocol=protocol)
         own.restart()
         worker.until_running(PARTITIONS)
+        own.kill()
+        own.restart()
+        app.send([b"word"] * 10)
+        app.until_counted()
+        assert worker.error is None
         app.stop()
 
 

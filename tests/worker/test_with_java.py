@@ -46,9 +46,8 @@ class Mixed:
             application_id=self.name,
             bootstrap_servers=self.broker,
             state_dir=str(self.folder / "python"),
-            session_timeout_ms=30_000,
             application_server="127.0.0.1:7001",
-            **settings,
+            **{"session_timeout_ms": 30_000, **settings},
         )
         store = f"totals-{self.topic}"
 

@@ -2,9 +2,9 @@
 
 ``membership`` joins a group and carries commits; ``committed_metadata`` reads what stands beside them; ``admin``
 takes members out; ``groups`` asks about any group, for the raw bytes of its members, which no other client hands out;
-``streams_groups`` sends the two requests of streams groups, for which kafka-python has no schema; ``connections`` mends
-how it connects, ``join_results`` how it joins; ``settings`` translates librdkafka's names, ``faults`` errors.
-confluent-kafka moves the records.
+``streams_groups`` asks the coordinator of a streams group, ``streams_commits`` has the form of its commits;
+``connections`` mends how it connects, ``join_results`` how it joins; ``settings`` translates librdkafka's names,
+``faults`` errors. confluent-kafka moves the records.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, MemberToRemove
 
 from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import fault, translated
@@ -48,6 +48,14 @@ def connected(kind: type[A], bootstrap_servers: str, client: Mapping[str, str], 
         yield admin
     finally:
         admin.close()
+
+
+def group_settings(admin: Admin, group: str) -> dict[str, str]:
+    """Return the settings that the brokers have for a group, by Kafka's names. Raises as ``remove_members``."""
+    with translated(f"settings of group {group}"):
+        answer = admin.describe_configs([ConfigResource(ConfigResourceType.GROUP, group)], config_filter="all")
+    settings: Mapping[str, Mapping[str, Any]] = answer.get(ConfigResourceType.GROUP.name.lower(), {}).get(group, {})
+    return {name: str(setting["value"]) for name, setting in settings.items()}
 
 
 def remove_members(

@@ -22,6 +22,8 @@ _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
     kafka_errors.FencedInstanceIdError: InstanceFenced,
     kafka_errors.UnknownMemberIdError: CommitRefused,
     kafka_errors.IllegalGenerationError: CommitRefused,
+    kafka_errors.StaleMemberEpochError: CommitDeferred,
+    kafka_errors.FencedMemberEpochError: CommitRefused,
     kafka_errors.KafkaTimeoutError: BrokerUnavailable,
     kafka_errors.KafkaConfigurationError: ConfigError,
     kafka_errors.InvalidSessionTimeoutError: ConfigError,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.admin import ConfigResource, ConfigResourceType
 
-from kstreams_assign.adapters.kafka_python.admin import connected
+from kstreams_assign.adapters.kafka_python.admin import connected, group_settings
 from kstreams_assign.adapters.kafka_python.committed_metadata import committed_metadata
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.streams_groups import (
@@ -95,12 +94,7 @@ class GroupDescriber:
 
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
-        with translated(f"settings of group {group}"):
-            answer = self._admin.describe_configs(
-                [ConfigResource(ConfigResourceType.GROUP, group)], config_filter="all"
-            )
-        settings: Mapping[str, Mapping[str, Any]] = answer.get(ConfigResourceType.GROUP.name.lower(), {}).get(group, {})
-        return {name: str(setting["value"]) for name, setting in settings.items()}
+        return group_settings(self._admin, group)
 
     def committed_metadata(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the metadata beside the committed offsets; empty where there is none.
@@ -108,6 +102,12 @@ class GroupDescriber:
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
         return committed_metadata(self._admin, group, partitions)
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Return all offsets that the group has committed. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        with translated(f"committed offsets of {group}"):
+            answers = self._admin.list_group_offsets(group)[group]
+        return {TopicPartition(*at): answer.offset for at, answer in answers.items() if answer.offset >= 0}
 
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""

@@ -1,5 +1,6 @@
-"""The two requests of streams groups (KIP-1071), which kafka-python has no schema for: heartbeat and description.
+"""What a coordinator of streams groups (KIP-1071) is asked: heartbeats, descriptions, commits.
 
+kafka-python has no schema for the first two.
 ``wire`` makes and reads the bytes; kafka-python finds the coordinator, connects, authenticates and waits. A ``_Call``
 has the form of its requests, as far as its connection uses that form (3.0.12). What must not live here: when a member
 sends a heartbeat, and what an answer means.
@@ -13,13 +14,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from kafka import errors as kafka_errors
+from kafka.protocol.consumer import OffsetCommitRequest
 from kafka.protocol.metadata import CoordinatorType
 
-from kstreams_assign.adapters.kafka_python.admin import Admin, connected
+from kstreams_assign.adapters.kafka_python.admin import Admin, connected, group_settings
 from kstreams_assign.adapters.kafka_python.faults import translated
+from kstreams_assign.adapters.kafka_python.streams_commits import check_commit, commit_request
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import (
     DescribedStreamsGroup,
     StreamsDescribeRequest,
@@ -53,18 +58,21 @@ class StreamsAdmin(Admin):
         answer: _Answer = self._manager.run(self._ask, group, call)
         return answer
 
+    def commit(self, group: str, request: OffsetCommitRequest) -> None:
+        """Commit offsets. Raises ``CommitRefused``, and kafka-python's errors."""
+        check_commit(self._manager.run(self._ask, group, request))
+
     def forget_coordinator(self, group: str) -> None:
         """Have the coordinator looked up again: kafka-python keeps it for ever."""
         self._manager.cluster._coordinators.pop((CoordinatorType.GROUP, group), None)  # noqa: SLF001
 
-    async def _ask(self, group: str, call: _Call) -> _Answer:
+    async def _ask(self, group: str, call: _Call | OffsetCommitRequest) -> Any:
         coordinator = await self._find_coordinator_id(group)
-        answer: _Answer = await self._manager.send(call, node_id=coordinator)
-        return answer
+        return await self._manager.send(call, node_id=coordinator)
 
 
 class StreamsCoordinator:
-    """Sends a member's heartbeats. For one thread."""
+    """Asks the coordinator of a group. For one thread."""
 
     def __init__(self, admin: StreamsAdmin) -> None:
         self._admin = admin
@@ -85,6 +93,8 @@ class StreamsCoordinator:
                         lambda version: encode_streams_heartbeat_request(request, version),
                     ),
                 )
+            except kafka_errors.IncompatibleBrokerVersion as cause:
+                return _refused(kafka_errors.UnsupportedVersionError.errno, str(cause))
             except kafka_errors.KafkaError:
                 self._admin.forget_coordinator(request.group_id)
                 raise
@@ -92,6 +102,38 @@ class StreamsCoordinator:
         if response.error_code in _MOVED:
             self._admin.forget_coordinator(request.group_id)
         return response
+
+    def describe(self, group: str, timeout_s: float) -> DescribedStreamsGroup | None:
+        """Return the group, or ``None`` where there is none of that name; raises as ``describe_streams_group``."""
+        return describe_streams_group(self._admin, group, timeout_s)
+
+    def settings(self, group: str) -> dict[str, str]:
+        """Return the brokers' settings for a group. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        return group_settings(self._admin, group)
+
+    def commit(
+        self,
+        group: str,
+        member: MemberId,
+        offsets: Mapping[TopicPartition, int],
+        metadata: Mapping[TopicPartition, str],
+    ) -> None:
+        """Ask once to commit next offsets, with their ``metadata``; ``member.generation`` is the member's epoch.
+
+        Raises ``CommitDeferred`` where the epoch is not the coordinator's, ``CommitRefused`` where the group does not
+        know the member, ``BrokerUnavailable`` without an answer, ``BrokerError``.
+        """
+        with translated("commit offsets"):
+            try:
+                self._admin.commit(group, commit_request(group, member, offsets, metadata))
+            except kafka_errors.RetriableError:
+                self._admin.forget_coordinator(group)
+                raise
+
+
+def _refused(error_code: int, error_message: str) -> StreamsHeartbeatResponse:
+    """Return the answer of brokers that do not know the request: that of others which have streams groups off."""
+    return StreamsHeartbeatResponse(0, error_code, error_message, "", 0, 0, 0, 0)
 
 
 @contextmanager

@@ -1,0 +1,147 @@
+"""When a process joins a streams group (KIP-1071): once the state of the tasks that it will get is here.
+
+The brokers' assignor has no warm-ups: a task that moves to a process without its state is silent until that is
+restored. So a process restores first what the assignor would give it, while the present owners go on, and then joins.
+``WarmJoin.handle(event, now_ms)`` returns effects, which a shell carries out in order.
+
+It joins at once where waiting helps nobody: into a group without members or with tasks that have no owner, or if it
+would get no state. What must not live here: the prediction (``observe.streams_join``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from kstreams_assign.frozen import dataclass
+from kstreams_assign.group.member import Started
+from kstreams_assign.model import TaskId
+
+LOOK_INTERVAL_MS = 1_000
+"""How often the group is looked at: members that come and go change what this process will get."""
+
+# --- events -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """What this process would get if it joined now: ``active`` tasks, those of them with ``state``, ``standby`` tasks.
+
+    ``at_once``: why it should not wait; None: it may.
+    """
+
+    active: frozenset[TaskId] = frozenset()
+    state: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    at_once: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookFailed:
+    """The group could not be looked at. ``passing``: another attempt may succeed."""
+
+    reason: str
+    passing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LagsMeasured:
+    """Offsets that each task's state here lacks; a task whose state is not open yet is missing."""
+
+    lags: Mapping[TaskId, int]
+
+
+Event = Started | GroupSeen | LookFailed | LagsMeasured
+
+# --- effects ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtGroup:
+    """Look at the group, then report ``GroupSeen`` or ``LookFailed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Restore the state of these tasks, and no other."""
+
+    tasks: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """Join now. ``awaited``: the active tasks that should come."""
+
+    reason: str
+    awaited: frozenset[TaskId] = frozenset()
+
+
+Effect = LookAtGroup | WarmUp | JoinGroup
+
+
+class WarmJoin:
+    """The machine, for one join. Times are milliseconds of one clock, from the caller."""
+
+    def __init__(self, acceptable_recovery_lag: int, timeout_ms: int) -> None:
+        self._acceptable = acceptable_recovery_lag
+        self._timeout_ms = timeout_ms
+        self._ends_ms = self._next_look_ms = 0
+        self._seen: GroupSeen | None = None
+        self.joins = False
+        """Whether ``JoinGroup`` was returned: then nothing more follows."""
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Handle one event and return the effects in order."""
+        return [] if self.joins else self._REACTIONS[type(event)](self, event, now_ms)
+
+    def _started(self, _event: Started, now_ms: int) -> list[Effect]:
+        self._ends_ms = now_ms + self._timeout_ms
+        return self._look(now_ms)
+
+    def _look(self, now_ms: int) -> list[Effect]:
+        self._next_look_ms = now_ms + LOOK_INTERVAL_MS
+        return [LookAtGroup()]
+
+    def _group_seen(self, event: GroupSeen, _now_ms: int) -> list[Effect]:
+        if event.at_once is not None:
+            return self._join(event.at_once)
+        if not event.state:
+            return self._join("it gets no task with state", event.active)
+        before, self._seen = self._seen, event
+        tasks = event.state | event.standby
+        return [] if before is not None and before.state | before.standby == tasks else [WarmUp(tasks)]
+
+    def _look_failed(self, event: LookFailed, now_ms: int) -> list[Effect]:
+        if not event.passing:
+            return self._join(f"what it will get is not known: {event.reason}")
+        return self._time_out(now_ms)
+
+    def _lags_measured(self, event: LagsMeasured, now_ms: int) -> list[Effect]:
+        if self._seen is not None:
+            warm = {task for task, lag in event.lags.items() if lag <= self._acceptable}
+            if self._seen.state <= warm:
+                return self._join(f"{_counted(len(self._seen.state))} warm", self._seen.active)
+        if ended := self._time_out(now_ms):
+            return ended
+        return self._look(now_ms) if now_ms >= self._next_look_ms else []
+
+    def _time_out(self, now_ms: int) -> list[Effect]:
+        if now_ms < self._ends_ms:
+            return []
+        awaited = frozenset() if self._seen is None else self._seen.active
+        return self._join(f"its state is not warm after warm_join_timeout_ms = {self._timeout_ms}", awaited)
+
+    def _join(self, reason: str, awaited: frozenset[TaskId] = frozenset()) -> list[Effect]:
+        self.joins = True
+        return [JoinGroup(reason, awaited)]
+
+    _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
+        Started: _started,
+        GroupSeen: _group_seen,
+        LookFailed: _look_failed,
+        LagsMeasured: _lags_measured,
+    }
+
+
+def _counted(tasks: int) -> str:
+    return "1 task is" if tasks == 1 else f"{tasks} tasks are"

@@ -1,0 +1,67 @@
+"""What a member's settings mean in a streams group (KIP-1071): which have no effect there, and which session it has.
+
+Pure. What must not live here: values that contradict each other in any group (``config``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError
+
+SESSION_TIMEOUT = "streams.session.timeout.ms"
+
+_BROKERS_ASSIGN = "the brokers assign the tasks"
+_NO_WARM_UPS = "the brokers' assignor has no warm-ups"
+NO_EFFECT: Mapping[str, str] = {
+    "assignor": _BROKERS_ASSIGN,
+    "num_standby_replicas": "set streams.num.standby.replicas of the group at the brokers",
+    "heartbeat_interval_ms": "set streams.heartbeat.interval.ms of the group at the brokers",
+    "max_warmup_replicas": _NO_WARM_UPS,
+    "probing_rebalance_interval_ms": _NO_WARM_UPS,
+    "early_probing": _NO_WARM_UPS,
+    "early_probing_floor_ms": _NO_WARM_UPS,
+    "warmup_queue": _NO_WARM_UPS,
+    "rack_aware_assignment_tags": _BROKERS_ASSIGN,
+    "rack_aware_assignment_strategy": _BROKERS_ASSIGN,
+    "rack_aware_assignment_traffic_cost": _BROKERS_ASSIGN,
+    "rack_aware_assignment_non_overlap_cost": _BROKERS_ASSIGN,
+}
+"""Setting without effect in a streams group -> why, or what to do instead."""
+
+
+def ineffective_settings(config: Config) -> tuple[str, ...]:
+    """Return a warning for each setting that was changed from its default and has no effect in a streams group."""
+    defaults = {
+        each.name: each.default_factory() if each.default_factory is not MISSING else each.default
+        for each in fields(config)
+    }
+    return tuple(
+        f"{key} = {getattr(config, key)!r}: has no effect in a streams group: {why}"
+        for key, why in NO_EFFECT.items()
+        if getattr(config, key) != defaults[key]
+    )
+
+
+def check_session(config: Config, group: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a warning if the group's session timeout is not known. ``group``: the brokers' settings of the group.
+
+    Raises ``ConfigError`` for a session that this member would take for longer than the group's is: it would still
+    write when others have its tasks.
+    """
+    told = group.get(SESSION_TIMEOUT)
+    if told is None:
+        unknown = (
+            f"{SESSION_TIMEOUT} of the group is not known: it must be at least session_timeout_ms = "
+            f"{config.session_timeout_ms}; allow this member to describe the group's settings (DESCRIBE_CONFIGS)"
+        )
+        return (unknown,)
+    if config.session_timeout_ms > int(told):
+        raise ConfigError(
+            f"session_timeout_ms = {config.session_timeout_ms}: must be at most {SESSION_TIMEOUT} = {told} of the "
+            f"group {config.application_id}; set session_timeout_ms = {told}, or raise the group's with "
+            "kafka-configs.sh --entity-type groups"
+        )
+    return ()

@@ -1,0 +1,103 @@
+"""What stands in the way of a group that is to change its protocol: read from the brokers, and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
+from kstreams_assign.config import Config, read_toml_file
+from kstreams_assign.errors import BrokerError
+from kstreams_assign.observe.migration import Migration, MigrationFacts, check_migration
+from kstreams_assign.topology.internal import is_internal
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller wants to know. ``config``: a file of settings of this package, if there is one."""
+
+    group: str
+    to: str
+    bootstrap_servers: str
+    config: Path | None
+    client: Mapping[str, str]
+    timeout_s: float
+
+
+def look(asked: Asked) -> tuple[MigrationFacts, Migration]:
+    """Return the facts and what follows. Raises ``BrokerUnavailable``, ``BrokerError``, ``ConfigError``."""
+    config, patterns = (None, ()) if asked.config is None else _settings(asked.config)
+    admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
+    admin.reach(asked.timeout_s)
+    with describes_groups(asked.bootstrap_servers, asked.client, asked.timeout_s) as describer:
+        kind = describer.types().get(asked.group)
+        facts = MigrationFacts(
+            asked.group,
+            asked.to,
+            kind,
+            _members(describer, asked.group, kind),
+            0 if kind is None else len(describer.committed_offsets(asked.group)),
+            sorted(topic for topic in admin.topics(asked.timeout_s) if is_internal(asked.group, topic)),
+            _group_settings(describer, asked.group),
+            config,
+            patterns,
+        )
+    return facts, check_migration(facts)
+
+
+def _settings(path: Path) -> tuple[Config, Sequence[str]]:
+    """Return settings and source patterns of a sidecar's file, or of a file of settings alone."""
+    content = read_toml_file(path)
+    topology = content.pop("topology", {})
+    patterns = [sub["sources_pattern"] for sub in topology.get("subtopology", ()) if "sources_pattern" in sub]
+    return Config.from_mapping(content), patterns
+
+
+def _members(describer: GroupDescriber, group: str, kind: str | None) -> Sequence[str]:
+    if kind == "streams":
+        described = describer.describe_streams(group)
+        members: Iterable[Any] = () if described is None else described.members
+    elif kind == "classic":
+        classic = describer.describe(group)
+        members = () if classic is None else classic.members
+    else:
+        return ()
+    return sorted(f"{member.client_id or member.member_id} ({member.client_host})" for member in members)
+
+
+def _group_settings(describer: GroupDescriber, group: str) -> Mapping[str, str]:
+    """Return the brokers' settings of the group; none where they may not be read."""
+    try:
+        return describer.group_settings(group)
+    except BrokerError:
+        return {}
+
+
+def as_lines(facts: MigrationFacts, migration: Migration) -> list[str]:
+    """Return the answer as text."""
+    head = f"{facts.group}: {facts.kind or 'no group'}, to the {facts.to} protocol"
+    parts = {
+        "stands in the way": migration.way or ("nothing",),
+        "before the first member starts": migration.before,
+        "kept": migration.kept,
+    }
+    return [
+        head,
+        *(line for title, texts in parts.items() for line in (f"{title}:", *(f" - {text}" for text in texts))),
+    ]
+
+
+def as_json(facts: MigrationFacts, migration: Migration) -> dict[str, Any]:
+    """Return the answer as JSON."""
+    return {
+        "group": facts.group,
+        "protocol": facts.kind,
+        "to": facts.to,
+        "members": list(facts.members),
+        "committed_partitions": facts.committed,
+        "internal_topics": list(facts.internal_topics),
+        **{name: list(texts) for name, texts in asdict(migration).items()},
+    }

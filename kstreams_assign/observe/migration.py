@@ -1,0 +1,137 @@
+"""From the classic protocol to the streams protocol (KIP-1071), or back: what stands in the way, and what is kept.
+
+Pure. A group changes its protocol only while it has no members; committed offsets and topics stay. What must not live
+here: how the facts are read (``insight.migrate``).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kstreams_assign.config import Config
+from kstreams_assign.group.streams_settings import NO_EFFECT, SESSION_TIMEOUT
+
+STANDBYS = "streams.num.standby.replicas"
+STANDBYS_MAX = 2
+"""Kafka 4.3.1: ``group.streams.max.standby.replicas``."""
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFacts:
+    """What is known of a group. ``kind``: the brokers' word for its type, ``None`` if there is no such group.
+
+    ``members`` are named as the brokers do. ``committed``: partitions with a committed offset. ``internal_topics`` are
+    those named after the group. ``group_settings`` are the brokers' for a streams group. ``config`` and ``patterns``
+    (of sources) come from a file of settings, if one was given.
+    """
+
+    group: str
+    to: str
+    kind: str | None
+    members: Sequence[str] = ()
+    committed: int = 0
+    internal_topics: Sequence[str] = ()
+    group_settings: Mapping[str, str] = field(default_factory=dict)
+    config: Config | None = None
+    patterns: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Sentences: what stands in the ``way``, what to do ``before`` the first member starts, what is ``kept``."""
+
+    way: tuple[str, ...]
+    before: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def check_migration(facts: MigrationFacts) -> Migration:
+    """Return what a change of the protocol needs."""
+    return Migration(tuple(_way(facts)), tuple(_before(facts)), tuple(_kept(facts)))
+
+
+def _way(facts: MigrationFacts) -> list[str]:
+    way = []
+    if facts.kind not in (None, "classic", "streams"):
+        way.append(f"the group is of the type {facts.kind}: its members are no members of Kafka Streams")
+    if facts.members and facts.kind != facts.to:
+        more = f" and {len(facts.members) - SHOWN} more" if len(facts.members) > SHOWN else ""
+        count = "1 member is" if len(facts.members) == 1 else f"{len(facts.members)} members are"
+        way.append(f"{count} in the group: {', '.join(facts.members[:SHOWN])}{more}; stop all members, Java's too")
+    if facts.to == "streams":
+        way += _in_the_way_of_streams(facts)
+    return way
+
+
+def _in_the_way_of_streams(facts: MigrationFacts) -> list[str]:
+    config = facts.config
+    way = [
+        f"a subtopology reads topics that match {pattern}: list the topics, as streams groups have no patterns"
+        for pattern in facts.patterns
+    ]
+    if config is None:
+        return way
+    if config.group_instance_id is not None:
+        way.append(
+            f"group_instance_id = {config.group_instance_id!r}: remove it, as streams groups have no static members"
+        )
+    if config.user_data != "apache":
+        way.append(f"user_data = {config.user_data!r}: remove it, as members of a streams group send none")
+    if config.num_standby_replicas > STANDBYS_MAX:
+        way.append(
+            f"num_standby_replicas = {config.num_standby_replicas}: the brokers allow {STANDBYS_MAX} standbys by "
+            "default (group.streams.max.standby.replicas)"
+        )
+    return way
+
+
+def _before(facts: MigrationFacts) -> list[str]:
+    if facts.kind == facts.to:
+        return [f"nothing: the group uses the {facts.to} protocol"]
+    change = f'in each member: group_protocol = "{facts.to}" (Java: group.protocol={facts.to})'
+    if facts.to == "classic":
+        return [change, "in each member: num_standby_replicas and the other settings of the leader"]
+    config = facts.config
+    wanted = {} if config is None else _group_settings(config, facts.group_settings)
+    settings = [f"at the brokers: {_alter(facts.group, wanted)}"] if wanted else []
+    without = [] if config is None else [key for key in NO_EFFECT if getattr(config, key) != _default(key)]
+    drop = [f"these settings have no effect any more: {', '.join(without)}"] if without else []
+    return [*settings, change, *drop]
+
+
+def _group_settings(config: Config, now: Mapping[str, str]) -> dict[str, str]:
+    """Return what the group has to have at the brokers so that it works as the settings say."""
+    wanted = {}
+    standbys = min(config.num_standby_replicas, STANDBYS_MAX)
+    if str(standbys) != now.get(STANDBYS, "0"):
+        wanted[STANDBYS] = str(standbys)
+    if config.session_timeout_ms != int(now.get(SESSION_TIMEOUT, "45000")):
+        wanted[SESSION_TIMEOUT] = str(config.session_timeout_ms)
+    return wanted
+
+
+def _alter(group: str, settings: Mapping[str, str]) -> str:
+    pairs = ",".join(f"{name}={value}" for name, value in settings.items())
+    return f"kafka-configs.sh --alter --entity-type groups --entity-name {shlex.quote(group)} --add-config {pairs}"
+
+
+def _default(key: str) -> object:
+    return Config.__dataclass_fields__[key].default
+
+
+def _kept(facts: MigrationFacts) -> list[str]:
+    if facts.kind is None:
+        return ["nothing: there is no such group yet"]
+    topics = facts.internal_topics
+    return [
+        f"committed offsets of {_counted(facts.committed, 'partition')}",
+        f"{_counted(len(topics), 'internal topic')}: {', '.join(topics)}" if topics else "no internal topics",
+        "state directories: a process finds the state of its tasks on its disk",
+    ]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

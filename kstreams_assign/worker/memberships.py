@@ -1,0 +1,122 @@
+"""The membership of a worker: in a classic group, or in a streams group (KIP-1071), as the settings say.
+
+Both answer the same questions. What must not live here: what either of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerError
+from kstreams_assign.events import WarningsEvent
+from kstreams_assign.group.streams_settings import check_session, ineffective_settings
+from kstreams_assign.group.streams_topology import refuse_patterns
+from kstreams_assign.model import TaskId, TopologyShape
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.members import Members
+from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.worker.connecting import StreamsConnections, group_client, streams_connections
+from kstreams_assign.worker.early import EarlyProbing
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.membership import Membership, Work
+from kstreams_assign.worker.predecessors import PredecessorCleanup
+from kstreams_assign.worker.streams_member import StreamsMember
+
+AnyMember = Membership | StreamsMember
+
+Request = Callable[[AnyMember], None]
+"""What another thread wants of the membership."""
+
+
+def drain(member: AnyMember) -> None:
+    """Have the tasks warmed up elsewhere, then leave."""
+    member.drain()
+
+
+def announce_restart(member: AnyMember) -> None:
+    """Announce that this process leaves and is back soon."""
+    member.announce_restart()
+
+
+def shut_application_down(member: AnyMember) -> None:
+    """Ask all members to end."""
+    member.shut_application_down()
+
+
+def classic_member(
+    config: Config,
+    shape: TopologyShape,
+    process: UUID,
+    work: Work,
+    leading: Leading,
+    early: EarlyProbing,
+    directory: StateDirectory,
+    sums: OffsetSums,
+    mutex: ReportMutex,
+    admin: ClusterAdmin,
+    log: EventLog,
+    drained: Callable[[], None],
+) -> Membership:
+    """Return a member of a classic group, connected. Raises ``BrokerUnavailable``, ``ConfigError``."""
+    return Membership(
+        config,
+        shape,
+        process,
+        work,
+        leading,
+        sums,
+        mutex,
+        log,
+        lambda membership: group_client(config, shape, admin, membership),
+        early.adopted,
+        drained,
+        PredecessorCleanup(config, Members(directory.path, process), log),
+    )
+
+
+def streams_member(
+    config: Config,
+    shape: TopologyShape,
+    process: UUID,
+    work: Work,
+    directory: StateDirectory,
+    admin: ClusterAdmin,
+    log: EventLog,
+    lags: Callable[[], Mapping[TaskId, int]],
+    drained: Callable[[], None],
+) -> StreamsMember:
+    """Return a member of a streams group, connected. Raises ``BrokerUnavailable``, ``ConfigError``."""
+    refuse_patterns(shape)
+    connections = streams_connections(config, admin)
+    try:
+        warnings = ineffective_settings(config) + check_session(config, _settings(connections, config.application_id))
+        if warnings:
+            log.emit(WarningsEvent(warnings=warnings))
+        return StreamsMember(
+            config,
+            shape,
+            process,
+            work,
+            Members(directory.path, process),
+            admin,
+            log,
+            connections,
+            lags,
+            drained,
+        )
+    except BaseException:
+        connections.close()
+        raise
+
+
+def _settings(connections: StreamsConnections, group: str) -> Mapping[str, str]:
+    """Return the brokers' settings of the group; none where they may not be read."""
+    try:
+        return connections.heartbeats.settings(group)
+    except BrokerError:
+        return {}

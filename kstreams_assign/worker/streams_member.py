@@ -1,0 +1,468 @@
+"""The shell of a member of a streams group (KIP-1071): carries out what ``engine.streams_membership`` decides.
+
+One thread sends heartbeats, one at a time, and is the only one that waits for the coordinator; commits go over a
+connection of their own. Any thread may report an event: what it asks of the tasks is ordered at once, in order, and
+what has to be sent waits for the thread. The member id is kept in the state directory: a process that comes back within
+its session is the same member to the coordinator, which leaves it its tasks.
+
+What must not live here: a rule of what is reported, owned or assigned.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import assert_never
+from uuid import UUID, uuid4
+
+from kstreams_assign.adapters.clock import monotonic_ms, suspended_s
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.config import Config
+from kstreams_assign.engine import streams_events as do
+from kstreams_assign.engine import streams_membership as engine
+from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    MalformedUserData,
+    ShutdownRequested,
+)
+from kstreams_assign.events import (
+    AwaitedTasksEvent,
+    BrokerUnavailableEvent,
+    DrainRefusedEvent,
+    GroupStatusEvent,
+    JoiningEvent,
+    LookupFailedEvent,
+    MemberNotKeptEvent,
+    RestartAnnouncedEvent,
+    ShutdownRequestedEvent,
+    WarmJoinEvent,
+)
+from kstreams_assign.group import member as machine
+from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
+from kstreams_assign.group.values import Hosts, MemberId
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.state.members import Members, Seat
+from kstreams_assign.status.views import MemberView
+from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
+from kstreams_assign.worker.connecting import StreamsConnections
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.membership import Work
+from kstreams_assign.worker.pulse import Pulse
+from kstreams_assign.worker.streams_assignments import LOOK_UP_S, Assignments
+from kstreams_assign.worker.streams_status import StatusWarnings
+from kstreams_assign.worker.warm_joining import WarmJoining
+
+TURN_S = 0.1
+RETRY_S = 0.05
+NO_WARM_UPS = (
+    "the brokers assign the tasks of a streams group and have no warm-ups: this member leaves without warming its "
+    "tasks up elsewhere"
+)
+_STATES: Mapping[engine.State, machine.State] = {
+    engine.State.UNJOINED: machine.State.UNJOINED,
+    engine.State.JOINING: machine.State.JOINING,
+    engine.State.MEMBER: machine.State.STABLE,
+    engine.State.STALLED: machine.State.UNJOINED,
+    engine.State.CLOSED: machine.State.CLOSED,
+}
+"""Where a member stands, in the words of a classic group."""
+
+
+class StreamsMember:
+    """One member of the group, from the first heartbeat to the last.
+
+    ``members`` keeps the member id. ``leave`` closes the ``connections``.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        shape: TopologyShape,
+        process: UUID,
+        processor: Work,
+        members: Members,
+        admin: ClusterAdmin,
+        log: EventLog,
+        connections: StreamsConnections,
+        lags: Callable[[], Mapping[TaskId, int]],
+        drained: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._process = process
+        self._processor = processor
+        self._log = log
+        self._connections = connections
+        self._heartbeats, self._commits = connections.heartbeats, connections.commits
+        self._drained = drained
+        self._member_id = _kept_member_id(members, log)
+        self._topology = streams_topology(shape, config.application_id, config.replication_factor)
+        self._engine = engine.StreamsMembership(
+            engine.Profile(
+                config.application_id,
+                self._member_id,
+                str(process),
+                self._topology,
+                config.max_poll_interval_ms,
+                config.endpoint,
+                config.client_tags,
+                config.client_rack,
+            )
+        )
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._wake = threading.Event()
+        self._to_send: list[do.SendHeartbeat | do.SendLeave | do.LookUpAssignment] = []
+        self._cause: Exception | None = None
+        self._assignments = Assignments(shape, admin, processor, log)
+        self._outage = self._returns = self._stalled = False
+        self._status = StatusWarnings()
+        self._warm_joining = WarmJoining(
+            config,
+            str(process),
+            self._member_id,
+            self._heartbeats,
+            admin,
+            self._assignments,
+            lags,
+            log,
+        )
+        self._reason = "first join"
+        self._pulse = Pulse(config.max_poll_interval_ms, log)
+        self.losses = 0
+        """How often the membership was lost. It is counted before the coordinator can know this member again."""
+        self.rebalances = self._assignments.durations
+
+    # --- what the processing loop needs ------------------------------------------------
+
+    def handle(self, event: do.Event | machine.Event) -> None:
+        """Let the engine decide, and order what it asks of the tasks. From any thread; never waits."""
+        if isinstance(event, machine.RejoinWanted | machine.WorkCommitted | machine.Assigned | machine.Tick):
+            return  # a classic member's
+        with self._lock:
+            effects = self._engine.handle(event, _now_ms())
+            for effect in effects:
+                self._carry_out(effect)
+            self._changed.notify_all()
+        self._wake.set()
+        for effect in effects:  # without the lock: a listener may call us, or wait for a thread that does
+            self._announce(effect)
+
+    def _announce(self, effect: do.Effect) -> None:
+        if isinstance(effect, do.AwaitingEnded):
+            self._log.emit(AwaitedTasksEvent(awaited=_names(effect.awaited), missing=_names(effect.missing)))
+        elif isinstance(effect, do.EndMembership) and isinstance(effect.cause, ShutdownRequested):
+            self._log.emit(ShutdownRequestedEvent(reason=str(effect.cause)))
+
+    def _carry_out(self, effect: do.Effect) -> None:
+        match effect:
+            case do.SendHeartbeat() | do.SendLeave() | do.LookUpAssignment():
+                self._to_send.append(effect)
+            case do.AdoptTasks():
+                self._assignments.take(effect)
+            case machine.DropAll(reason):
+                self.losses += 1
+                self._assignments.drop_all(reason)
+            case do.AnnounceStatus(status):
+                self._status.hear(status, _now_ms())
+            case do.AwaitingEnded():
+                self._assignments.end_warm_up()
+            case do.EndMembership(cause):
+                self._cause = cause
+            case _:
+                assert_never(effect)
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None:
+        """Commit next offsets at the present epoch; where the coordinator has a newer one, wait for that.
+
+        Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerUnavailable``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            member = self.transaction_member()
+            try:
+                return self._commits.commit(self._config.application_id, member, offsets, metadata)
+            except CommitDeferred:
+                if not self._await_other_epoch(member, deadline):
+                    raise
+            except BrokerUnavailable:
+                if time.monotonic() + RETRY_S >= deadline:
+                    raise
+                threading.Event().wait(RETRY_S)
+
+    def _await_other_epoch(self, member: MemberId, deadline: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._engine.epoch != member.generation, max(0.0, deadline - time.monotonic())
+            )
+
+    def member(self) -> MemberId:
+        """Return the membership of now.
+
+        Raises ``CommitDeferred`` while an answer is awaited that may bring another epoch, ``CommitRefused`` for no
+        member.
+        """
+        with self._lock:
+            if not self._engine.is_certain:
+                raise CommitDeferred("commit offsets: the answer to a heartbeat may bring another epoch")
+            return self.transaction_member()
+
+    def transaction_member(self) -> MemberId:
+        """Return the member and its epoch, as far as it is known. Raises ``CommitRefused`` for no member."""
+        epoch = self._engine.epoch
+        if epoch == JOIN_EPOCH:
+            raise CommitRefused("commit offsets: this process is no member of the group")
+        return MemberId(epoch, self._member_id, None)
+
+    def lease_left_s(self) -> float:
+        """Seconds until the coordinator may give the tasks away; 0 for no member, negative once it may have."""
+        accepted_ms = self._engine.accepted_ms
+        return 0.0 if accepted_ms is None else (accepted_ms + self._config.session_timeout_ms - _now_ms()) / 1000
+
+    def owns(self, partitions: Collection[TopicPartition]) -> bool:
+        return self._assignments.owns(partitions)
+
+    def joined(self) -> bool:
+        """Whether this is a member, as far as it knows; also after it was closed."""
+        return self._engine.epoch != JOIN_EPOCH
+
+    # --- the thread ----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Join and stay a member until ``close``. Raise what makes membership impossible (a refusal, a topology)."""
+        try:
+            self._refuse_other_topology()
+            self._start()
+            while self._engine.state is not engine.State.CLOSED:
+                self._turn()
+        finally:
+            self.close()
+        if self._cause is not None:
+            raise self._cause
+
+    def _start(self) -> None:
+        """Join once the state of what this process will get is warm."""
+        join = self._warm_joining.wait(lambda: self._engine.state is engine.State.CLOSED)
+        if join is not None:
+            self._log.emit(WarmJoinEvent(reason=join.reason))
+            self.handle(do.TasksAwaited(join.awaited))
+            self.handle(machine.Started())
+
+    def _refuse_other_topology(self) -> None:
+        """Compare with the topology of the members that are there: the broker's refusal names no difference.
+
+        Where the group cannot be described, the first heartbeat tells why.
+        """
+        with suppress(BrokerError, MalformedUserData):
+            described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
+            topology = described and described.members and described.topology
+            if topology and topology.subtopologies is not None:
+                refuse_other_topology(self._config.application_id, self._topology, topology.subtopologies)
+
+    def _turn(self) -> None:
+        self._wake.wait(self._patience_s())
+        self._wake.clear()
+        self._watch_calls()
+        self._beat()
+        while self._to_send:
+            self._send(self._to_send.pop(0))
+        self._assignments.turn()
+        if (warnings := self._status.news(_now_ms())) is not None:
+            self._log.emit(GroupStatusEvent(warnings=warnings))
+
+    def _beat(self) -> None:
+        """Send a heartbeat if one is due."""
+        due_ms = self._engine.due_ms()
+        if due_ms is not None and _now_ms() >= due_ms:
+            self.handle(do.HeartbeatDue())
+
+    def _patience_s(self) -> float:
+        due_ms = self._engine.due_ms()
+        if self._assignments.waits:
+            return RETRY_S
+        return TURN_S if due_ms is None else min(TURN_S, max(0.0, (due_ms - _now_ms()) / 1000))
+
+    def _watch_calls(self) -> None:
+        self._pulse.alive(self._processor.turned_ms)
+        before, self._stalled = self._stalled, self._pulse.stalled
+        if before != self._stalled:
+            self.handle(do.CallStalled() if self._stalled else do.CallReturned())
+
+    # --- what is sent ------------------------------------------------------------------------
+
+    def _send(self, effect: do.SendHeartbeat | do.SendLeave | do.LookUpAssignment) -> None:
+        match effect:
+            case do.SendHeartbeat(request):
+                if request.member_epoch == JOIN_EPOCH:
+                    self.rebalances.start()
+                    self._log.emit(JoiningEvent(reason=self._reason))
+                    self._reason = "it lost its place in the group"
+                try:
+                    self.handle(do.Answered(self._heartbeats.heartbeat(request)))
+                    self._outage = False
+                except (BrokerUnavailable, MalformedUserData) as cause:
+                    self._report_outage(cause)
+                    self.handle(do.Unanswered())
+            case do.SendLeave(request):
+                with suppress(BrokerError, MalformedUserData):
+                    self._heartbeats.heartbeat(request)
+            case do.LookUpAssignment():
+                self._look_up()
+            case _:
+                assert_never(effect)
+
+    def _report_outage(self, cause: Exception) -> None:
+        if not self._outage:
+            self._log.emit(BrokerUnavailableEvent(reason=str(cause)))
+        self._outage = True
+
+    def _look_up(self) -> None:
+        try:
+            self.handle(self._found())
+        except (BrokerError, MalformedUserData) as cause:
+            self._log.emit(LookupFailedEvent(what="this member's tasks", reason=str(cause)))
+            self.handle(do.LookupFailed())
+
+    def _found(self) -> do.AssignmentFound:
+        described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
+        for member in () if described is None else described.members:
+            if member.member_id == self._member_id:
+                held = member.assignment
+                tasks = do.tasks_by_role(held.active_tasks, held.standby_tasks, held.warmup_tasks)
+                return do.AssignmentFound(member.member_epoch, tasks)
+        return do.AssignmentFound(JOIN_EPOCH, None)
+
+    # --- what the process asks for -------------------------------------------------------------
+
+    def rejoin(self, reason: str) -> None:
+        """Nothing to ask for: the brokers decide when tasks move."""
+
+    def drain(self) -> None:
+        """Leave at once: no member could warm the tasks up before they move."""
+        self._log.emit(DrainRefusedEvent(warnings=(NO_WARM_UPS,)))
+        self._drained()
+
+    def announce_restart(self) -> None:
+        """Leave without a word, and keep the member id: the tasks wait for this process until its session ends."""
+        self._returns = self._config.scheduled_rebalance_max_delay_ms > 0
+        self._log.emit(RestartAnnouncedEvent(awaited=self._returns))
+        self._drained()
+
+    def shut_application_down(self) -> None:
+        """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``)."""
+        self.handle(ShutdownAsked())
+
+    def close(self) -> None:
+        """End ``run``. The group is left by ``leave``, once the tasks are closed."""
+        self.handle(machine.CloseAsked())
+
+    def leave(self, timeout_s: float, operation: str | None = None) -> None:
+        """Leave the group, or stay in it as ``operation`` or else the settings say; who restarts stays.
+
+        Raises ``BrokerError`` where the group could not be reached: it waits until the session ends.
+        """
+        try:
+            self._leave(timeout_s, operation)
+        finally:
+            self._connections.close()
+
+    def _leave(self, timeout_s: float, operation: str | None) -> None:
+        returns = self._returns and (operation or self._config.group_membership_operation) == "default"
+        request = self._engine.leaving_request()
+        if request is None or returns or not self._config.leaves(operation):
+            return
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._heartbeats.heartbeat(request)
+                return
+            except BrokerUnavailable:
+                if time.monotonic() + RETRY_S >= deadline:
+                    raise
+            threading.Event().wait(RETRY_S)
+
+    # --- for status ----------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int | None:
+        """The number of the last assignment; None while this is no member."""
+        return self._assignments.number
+
+    @property
+    def process_id(self) -> UUID:
+        return self._process
+
+    @property
+    def hosts(self) -> tuple[Hosts, Hosts]:
+        """Endpoint -> input partitions of its active tasks, and of its standbys, as the coordinator told last."""
+        held = self._engine.hosts
+        active = {HostInfo(each.user_endpoint.host, each.user_endpoint.port): each.active_partitions for each in held}
+        standby = {HostInfo(each.user_endpoint.host, each.user_endpoint.port): each.standby_partitions for each in held}
+        return _partitions(active), _partitions(standby)
+
+    @property
+    def next_probe_ms(self) -> int | None:
+        """None: a streams group has no probing rebalances."""
+        return None
+
+    def view(self) -> MemberView:
+        """Everything at once. The state is read first: where it says stable, the rest is at least as new."""
+        state = self._engine.state
+        return MemberView(
+            state=_STATES[state],
+            generation=self.generation,
+            adopted=self._assignments.adopted,
+            leads=False,
+            standing=None,
+            draining=False,
+            outage=self._outage,
+            lease_left_s=self.lease_left_s(),
+            restarting=self._returns,
+        )
+
+    def roles(self) -> dict[TaskId, str]:
+        """Each assigned task's role."""
+        adopted = self._assignments.adopted
+        return {} if adopted is None else adopted.roles()
+
+
+def _kept_member_id(members: Members, log: EventLog) -> str:
+    """Return the id of the last process with this state directory, whose lock says that it has ended, or a new one."""
+    kept = [seat.member_id for seat in members.before if seat.instance_id is None and _is_uuid(seat.member_id)]
+    member_id = kept[-1] if kept else str(uuid4())
+    try:
+        members.joined(Seat(member_id, None))
+    except OSError as cause:
+        why = f"{cause}: if this process is killed, its tasks wait until its session ends"
+        log.emit(MemberNotKeptEvent(warnings=(why,)))
+    return member_id
+
+
+def _names(tasks: Collection[TaskId]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(tasks)))
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _now_ms() -> int:
+    """Time that also passes while the machine is suspended: the coordinator's session goes on then."""
+    return monotonic_ms() + round(suspended_s() * 1000)
+
+
+def _partitions(hosts: Mapping[HostInfo, tuple[EndpointTopic, ...]]) -> Hosts:
+    return {
+        host: tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)
+        for host, topics in hosts.items()
+    }

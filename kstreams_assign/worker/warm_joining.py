@@ -1,0 +1,110 @@
+"""The shell of ``engine.warm_join``: look at a streams group, have state restored, wait until it is time to join."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol, assert_never
+
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.kafka_python import StreamsCoordinator
+from kstreams_assign.config import Config
+from kstreams_assign.engine import warm_join as engine
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData, NotAStreamsGroup
+from kstreams_assign.events import WarmingUpEvent
+from kstreams_assign.group.member import Started
+from kstreams_assign.model import TaskId
+from kstreams_assign.observe.streams_join import outlook
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, topics_of
+from kstreams_assign.worker.events import EventLog
+
+TURN_S = 0.05
+LOOK_UP_S = 1.0
+
+AT_ONCE = engine.JoinGroup("warm_join = false")
+
+
+class Copies(Protocol):
+    """Who restores the state of tasks that others run."""
+
+    def warm_up(self, tasks: frozenset[TaskId]) -> None:
+        """Restore the state of these tasks, and no other's."""
+        ...
+
+
+class WarmJoining:
+    """For one thread, before the first heartbeat."""
+
+    def __init__(
+        self,
+        config: Config,
+        process_id: str,
+        member_id: str,
+        coordinator: StreamsCoordinator,
+        admin: ClusterAdmin,
+        copies: Copies,
+        lags: Callable[[], Mapping[TaskId, int]],
+        log: EventLog,
+    ) -> None:
+        self._config = config
+        self._process_id, self._member_id = process_id, member_id
+        self._coordinator = coordinator
+        self._admin = admin
+        self._copies = copies
+        self._lags = lags
+        self._log = log
+        self._engine = engine.WarmJoin(config.acceptable_recovery_lag, config.warm_join_timeout_ms)
+        self._join: engine.JoinGroup | None = None
+
+    def wait(self, ended: Callable[[], bool]) -> engine.JoinGroup | None:
+        """Return why to join now, and what to expect; None once ``ended``."""
+        if not self._config.warm_join:
+            return AT_ONCE
+        self._handle(Started())
+        while self._join is None and not ended():
+            threading.Event().wait(TURN_S)
+            self._handle(engine.LagsMeasured(self._lags()))
+        return self._join
+
+    def _handle(self, event: engine.Event) -> None:
+        for effect in self._engine.handle(event, monotonic_ms()):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: engine.Effect) -> None:
+        match effect:
+            case engine.LookAtGroup():
+                self._handle(self._look())
+            case engine.WarmUp(tasks):
+                self._log.emit(WarmingUpEvent(tasks=tuple(map(str, sorted(tasks)))))
+                self._copies.warm_up(tasks)
+            case engine.JoinGroup():
+                self._join = effect
+            case _:
+                assert_never(effect)
+
+    def _look(self) -> engine.GroupSeen | engine.LookFailed:
+        try:
+            seen = outlook(self._snapshot(), self._process_id, self._member_id)
+        except BrokerUnavailable as cause:
+            return engine.LookFailed(str(cause), passing=True)
+        except (BrokerError, MalformedUserData, NotAStreamsGroup, ConfigError) as cause:
+            return engine.LookFailed(str(cause), passing=False)
+        return engine.GroupSeen(seen.active, seen.state, seen.standby, seen.at_once)
+
+    def _snapshot(self) -> StreamsSnapshot | None:
+        group = self._config.application_id
+        described = self._coordinator.describe(group, LOOK_UP_S)
+        if described is None:
+            return None
+        counts = self._admin.partition_counts(topics_of(described), LOOK_UP_S)
+        return StreamsSnapshot(described, wall_ms(), counts, settings=self._settings(group))
+
+    def _settings(self, group: str) -> Mapping[str, str]:
+        """Return the group's settings; none where they may not be read: the snapshot then tells the standbys."""
+        try:
+            return self._coordinator.settings(group)
+        except BrokerUnavailable:
+            raise
+        except BrokerError:
+            return {}

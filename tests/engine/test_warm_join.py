@@ -1,0 +1,118 @@
+"""When a process joins a streams group: what it waits for, how long, and where waiting helps nobody."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.engine.warm_join import (
+    LOOK_INTERVAL_MS,
+    Effect,
+    Event,
+    GroupSeen,
+    JoinGroup,
+    LagsMeasured,
+    LookAtGroup,
+    LookFailed,
+    WarmJoin,
+    WarmUp,
+)
+from kstreams_assign.group.member import Started
+from kstreams_assign.model import TaskId
+
+ACCEPTABLE, TIMEOUT_MS = 100, 60_000
+
+
+def tasks(*partitions: int) -> frozenset[TaskId]:
+    return frozenset(TaskId(0, partition) for partition in partitions)
+
+
+def lags(**by_task: int) -> LagsMeasured:
+    return LagsMeasured({TaskId.parse(name.removeprefix("t")): lag for name, lag in by_task.items()})
+
+
+def seen(*partitions: int, standby: frozenset[TaskId] = frozenset()) -> GroupSeen:
+    return GroupSeen(tasks(*partitions) | {TaskId(1, 0)}, tasks(*partitions), standby)
+
+
+class Joiner:
+    """The machine, with a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.machine = WarmJoin(ACCEPTABLE, TIMEOUT_MS)
+        self.now_ms = 5_000
+        assert self.handle(Started()) == [LookAtGroup()]
+
+    def handle(self, event: Event) -> list[Effect]:
+        return self.machine.handle(event, self.now_ms)
+
+
+def test_it_joins_once_the_state_of_its_active_tasks_is_warm() -> None:
+    joiner = Joiner()
+    assert joiner.handle(seen(1, 2, standby=tasks(7))) == [WarmUp(tasks(1, 2, 7))]
+    assert joiner.handle(lags()) == []
+    assert joiner.handle(lags(t0_1=ACCEPTABLE, t0_2=ACCEPTABLE + 1)) == []
+    awaited = tasks(1, 2) | {TaskId(1, 0)}
+    assert joiner.handle(lags(t0_1=0, t0_2=ACCEPTABLE)) == [JoinGroup("2 tasks are warm", awaited)]
+    assert joiner.machine.joins
+    assert joiner.handle(lags(t0_1=0, t0_2=0)) == [], "it joins once"
+
+
+def test_it_looks_again_and_follows_the_group() -> None:
+    joiner = Joiner()
+    joiner.handle(seen(1))
+    assert joiner.handle(lags(t0_1=9_999)) == []
+    joiner.now_ms += LOOK_INTERVAL_MS
+    assert joiner.handle(lags(t0_1=9_999)) == [LookAtGroup()]
+    assert joiner.handle(seen(1)) == [], "nothing has changed"
+    assert joiner.handle(seen(2, 3)) == [WarmUp(tasks(2, 3))]
+    assert joiner.handle(lags(t0_2=0)) == []
+    assert joiner.handle(lags(t0_2=0, t0_3=0)) == [JoinGroup("2 tasks are warm", tasks(2, 3) | {TaskId(1, 0)})]
+
+
+def test_it_joins_at_once_where_waiting_helps_nobody() -> None:
+    assert Joiner().handle(GroupSeen(at_once="the group has no members")) == [JoinGroup("the group has no members")]
+    stateless = Joiner().handle(GroupSeen(active=tasks(1)))
+    assert stateless == [JoinGroup("it gets no task with state", tasks(1))]
+    later = Joiner()
+    later.handle(seen(1))
+    assert later.handle(GroupSeen(at_once="a member died")) == [JoinGroup("a member died")]
+
+
+def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_be_known() -> None:
+    joiner = Joiner()
+    assert joiner.handle(LookFailed("no broker answered", passing=True)) == []
+    joiner.now_ms += LOOK_INTERVAL_MS
+    assert joiner.handle(lags()) == [LookAtGroup()]
+    (join,) = joiner.handle(LookFailed("not allowed", passing=False))
+    assert join == JoinGroup("what it will get is not known: not allowed")
+
+
+def test_it_joins_in_any_case_when_its_time_is_up() -> None:
+    joiner = Joiner()
+    joiner.handle(seen(1))
+    joiner.now_ms += TIMEOUT_MS - 1
+    assert joiner.handle(lags(t0_1=9_999)) == [LookAtGroup()]
+    joiner.now_ms += 1
+    (join,) = joiner.handle(lags(t0_1=9_999))
+    reason = f"its state is not warm after warm_join_timeout_ms = {TIMEOUT_MS}"
+    assert join == JoinGroup(reason, tasks(1) | {TaskId(1, 0)})
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 3)), st.dictionaries(st.integers(0, 3), st.integers(0, 200)))))
+def test_it_never_joins_with_a_cold_task_before_its_time(steps: list[tuple[set[int], dict[int, int]]]) -> None:
+    """Whatever it sees and measures: a join that is not at once finds every task with state within the lag."""
+    joiner = Joiner()
+    expected: frozenset[TaskId] = frozenset()
+    for wanted, measured in steps:
+        effects = joiner.handle(seen(*wanted))
+        if not wanted:
+            assert effects == [JoinGroup("it gets no task with state", frozenset({TaskId(1, 0)}))]
+            return
+        expected = tasks(*wanted)
+        effects = joiner.handle(LagsMeasured({TaskId(0, n): lag for n, lag in measured.items()}))
+        warm = {TaskId(0, n) for n, lag in measured.items() if lag <= ACCEPTABLE}
+        assert any(isinstance(effect, JoinGroup) for effect in effects) == (expected <= warm)
+        if joiner.machine.joins:
+            return
+        joiner.now_ms += 10

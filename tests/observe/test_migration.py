@@ -1,0 +1,63 @@
+"""What stands in the way of a change of the group's protocol, in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kstreams_assign import Config
+from kstreams_assign.observe.migration import MigrationFacts, check_migration
+
+FACTS = MigrationFacts("app", "streams", "classic", committed=2, internal_topics=["app-totals-changelog"])
+
+
+def config(**settings: object) -> Config:
+    return Config("app", "localhost:9092", **settings)  # type: ignore[arg-type]
+
+
+def test_an_empty_group_may_change_and_keeps_offsets_topics_and_state() -> None:
+    migration = check_migration(FACTS)
+    assert migration.way == ()
+    assert migration.before == ('in each member: group_protocol = "streams" (Java: group.protocol=streams)',)
+    assert migration.kept == (
+        "committed offsets of 2 partitions",
+        "1 internal topic: app-totals-changelog",
+        "state directories: a process finds the state of its tasks on its disk",
+    )
+
+
+def test_members_stand_in_the_way_of_another_protocol_only() -> None:
+    members = [f"app-{number} (/10.0.0.{number})" for number in range(7)]
+    (text,) = check_migration(replace(FACTS, members=members)).way
+    assert text.startswith("7 members are in the group: app-0 (/10.0.0.0), ")
+    assert text.endswith(" and 2 more; stop all members, Java's too")
+    there = check_migration(replace(FACTS, members=members, kind="streams"))
+    assert (there.way, there.before) == ((), ("nothing: the group uses the streams protocol",))
+
+
+def test_settings_that_no_streams_group_knows_stand_in_the_way() -> None:
+    way = check_migration(
+        replace(FACTS, config=config(group_instance_id="one", num_standby_replicas=3), patterns=["region-.*"])
+    ).way
+    assert [text.partition(":")[0].partition(" = ")[0] for text in way] == [
+        "a subtopology reads topics that match region-.*",
+        "group_instance_id",
+        "num_standby_replicas",
+    ]
+    assert check_migration(replace(FACTS, to="classic", kind="streams", patterns=["region-.*"])).way == ()
+
+
+def test_settings_go_to_the_brokers_as_far_as_the_group_does_not_have_them() -> None:
+    wanted = config(num_standby_replicas=1, session_timeout_ms=30_000, assignor="sticky")
+    first, _, last = check_migration(replace(FACTS, config=wanted)).before
+    assert first.endswith(
+        "--entity-name app --add-config streams.num.standby.replicas=1,streams.session.timeout.ms=30000"
+    )
+    assert last == "these settings have no effect any more: assignor, num_standby_replicas"
+    there = {"streams.num.standby.replicas": "1", "streams.session.timeout.ms": "30000"}
+    assert "kafka-configs" not in " ".join(check_migration(replace(FACTS, config=wanted, group_settings=there)).before)
+
+
+def test_a_group_that_does_not_exist_and_one_of_another_kind_are_named() -> None:
+    assert check_migration(replace(FACTS, kind=None)).kept == ("nothing: there is no such group yet",)
+    (text,) = check_migration(replace(FACTS, kind="share")).way
+    assert "the type share" in text
