@@ -98,6 +98,10 @@ class DecisionEvent(BaseEvent):
     """Task -> the process that restarts and that it waits for."""
     wait_ends_ms: int | None = None
     """Wall-clock time at which the first wait ends; null if the group awaits no process."""
+    restored_sooner: Mapping[str, str] = field(default_factory=dict)
+    """Task -> the process with more of its state. None had caught up with the task, and the one that gets it has it
+    sooner.
+    """
     next_probe_ms: int | None
     """Wall-clock time of the next probing rebalance; null if none is due."""
     error: int

@@ -295,6 +295,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
         waiting=plan.waiting,
         awaited=placed.awaited,
         wait_ends_ms=wait_ends_ms,
+        restored_sooner=plan.restores,
         standing=standing,
         warnings=(
             *_warnings(view),

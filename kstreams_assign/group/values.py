@@ -81,6 +81,7 @@ class Decision:
     release first to the process that waits for it. ``record_bytes`` is the size of the group's record with this
     decision (``group.size``). ``waiting`` maps each task that waits for a process that restarts to that process;
     ``awaited`` are all such processes, and ``wait_ends_ms`` is when the first wait ends.
+    ``restored_sooner`` are the plan's ``restores``.
     """
 
     assignments: Mapping[str, MemberAssignment]
@@ -100,6 +101,7 @@ class Decision:
     waiting: Mapping[TaskId, UUID] = field(default_factory=dict)
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     wait_ends_ms: int | None = None
+    restored_sooner: Mapping[TaskId, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,7 @@ class Leading:
                 withheld=tuple(map(str, decision.withheld)),
                 waiting={str(task): str(process) for task, process in decision.waiting.items()},
                 wait_ends_ms=decision.wait_ends_ms,
+                restored_sooner={str(task): str(process) for task, process in decision.restored_sooner.items()},
                 next_probe_ms=decision.next_probe_ms,
                 error=int(decision.error),
                 record_bytes=decision.record_bytes,

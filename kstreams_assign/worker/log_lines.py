@@ -194,6 +194,14 @@ class LogLines:
             left = "" if event.wait_ends_ms is None else f", {span(max(0, event.wait_ends_ms - event.time_ms))} at most"
             whose = f"process {_short(process)}, which restarts and has the state of {them}"
             yield f"{_tasks(own, capital=True)} {wait} for {whose}{left}."
+        for process, placed in _some(sorted(placements.items())):
+            own = [task for task in placed.active if task in event.restored_sooner]
+            if own:
+                are, them = ("is", "it") if len(own) == 1 else ("are", "them")
+                yield (
+                    f"{_tasks(own, capital=True)} {are} restored on process {_short(process)}: no process had caught "
+                    f"up, and one that has more of {them} would be later."
+                )
         warming = {process: placed.warmup for process, placed in placements.items() if placed.warmup}
         for process, tasks in _some(sorted(warming.items())):
             warm = "warms" if len(tasks) == 1 else "warm"

@@ -19,6 +19,9 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
 )
 from kstreams_assign.assign.least_movement.assignor import least_movement
+from kstreams_assign.assign.least_movement.final_owners import final_owners
+from kstreams_assign.assign.previous_state import PreviousState
+from kstreams_assign.assign.standby.table import StandbyTable
 from kstreams_assign.model import TaskId
 from tests.samples import examples
 
@@ -51,6 +54,22 @@ def changes(before, rounds):
     return total
 
 
+def made(cluster, rounds):
+    """How many replicas are made that were not there before."""
+    total, held = 0, {client.process_id: client.prev_active | client.prev_standby for client in cluster.clients}
+    for round_ in rounds:
+        for process, placed in round_.plan.placements.items():
+            total += len(placed.copies - held[process])
+            held[process] = placed.copies
+    return total
+
+
+def share_of_standbys(cluster, config):
+    """The fewest standbys of the last member in a good layout."""
+    held = PreviousState(cluster, config.acceptable_recovery_lag)
+    return StandbyTable(held, final_owners(held), config.num_standby_replicas, None).limits.column_low[-1]
+
+
 @pytest.mark.parametrize(("warmups", "rounds_max"), [(2, 10), (8, 4)])
 def test_growing_from_10_to_11_members_with_200_tasks_changes_18_owners(warmups, rounds_max):
     owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
@@ -67,7 +86,10 @@ def test_growing_with_standbys_changes_18_owners_too(warmups):
     standbys = {task: {UUID(int=1 + (task.partition + 1 + task.partition // 10 % 9) % 10)} for task in owners}
     cluster, ends = cluster_of(owners, standbys, 11)
     config = AssignConfig(num_standby_replicas=1, max_warmup_replicas=warmups)
-    assert changes(owners, rounds_of(cluster, ends, config)) == 18
+    rounds = rounds_of(cluster, ends, config)
+    assert changes(owners, rounds) == 18
+    assert made(cluster, rounds) == 18 + share_of_standbys(cluster, config) == 38, "only the new member restores"
+    assert len(rounds) == 1 + -(-38 // warmups), "20 decisions with two warm-ups at a time"
 
 
 def test_replacing_a_member_adopts_its_20_tasks_and_moves_no_other():

@@ -40,7 +40,7 @@ JSON_FIELDS = {
     "lost": "reason",
     "decision": (
         "kind assignor assignor_version members placements changed adopted owner_changes_lower_bound withheld "
-        "waiting wait_ends_ms next_probe_ms error record_bytes warnings seconds"
+        "waiting wait_ends_ms restored_sooner next_probe_ms error record_bytes warnings seconds"
     ),
     "early_probe": "reason moves standbys",
     "early_probing_off": "warnings",

@@ -299,3 +299,15 @@ def test_a_line_is_a_sentence_without_names_of_python_or_json(kind):
     for line in LogLines().lines(sample(kind)):
         assert re.match(r"[A-Z].*\.$", line.text), line.text
         assert not re.search(r"\w=|\d{12}|None|\{|\[|\(\'", line.text), line.text
+
+
+def test_a_restore_that_begins_again_elsewhere_has_a_reason():
+    story = Story()
+    placements = {FOLDER: {"active": ("0_0", "0_1")}, NEWCOMER: {"active": ("0_2", "0_3")}}
+    story.decide(placements, restored_sooner={"0_2": FOLDER, "0_3": FOLDER})
+    assert story.lines[-1] == (
+        f"2 tasks (0_2, 0_3) are restored on process {NEWCOMER[:8]}: no process had caught up, and one that has more "
+        "of them would be later."
+    )
+    story.decide(placements, restored_sooner={"0_2": FOLDER})
+    assert story.lines[-1].startswith(f"Task 0_2 is restored on process {NEWCOMER[:8]}: ")

@@ -27,31 +27,44 @@ def lower_cost(table: StandbyTable) -> None:
     """
     if table.wanted == 1 and table.tags is None and len(table.owners) * len(table.column) <= PLACES_MAX:
         restores = sum(table.held.rank(task, client) for task, (client,) in enumerate(table.copies))
-        if not _is_within_limits(table) or restores > least_restores(table):
+        if not _is_within_limits(table) or (restores > new_restores(table) and restores > least_restores(table)):
             Exchanges(table).settle()
 
 
 def _is_within_limits(table: StandbyTable) -> bool:
-    limits, clients = table.limits, range(len(table.column))
-    if any(not limits.column_low[client] <= table.column[client] <= limits.column_high[client] for client in clients):
+    limits = table.limits
+    if any(
+        not low <= own <= high
+        for low, own, high in zip(limits.column_low, table.column, limits.column_high, strict=True)
+    ):
         return False
     return all(
-        row.least[client] <= table.count(owner, client) <= row.most[client]
+        all(count <= row.most[client] for client, count in table.cell[owner].items())
+        and all(table.count(owner, client) >= row.least[client] for client in row.due if client != owner)
         for owner, row in enumerate(limits.rows)
         if table.tasks_of[owner]
-        for client in clients
-        if client != owner
     )
 
 
+def new_restores(table: StandbyTable) -> int:
+    """Return the offsets to restore of the tasks that no client has a replica of: no layout saves them."""
+    lags = table.held.reported_lags
+    return sum(table.held.cold[task] for task in range(len(table.owners)) if not lags[task])
+
+
 def least_restores(table: StandbyTable) -> int:
-    """Return a lower bound of the offsets to restore: of each column that lacks replicas, and of each task."""
+    """Return a lower bound of the offsets to restore: what the columns lack at least."""
     held, owners = table.held, table.owners
-    by_column = 0
-    for client, low in enumerate(table.limits.column_low):
-        prices = [held.rank(task, client) for task, owner in enumerate(owners) if owner != client]
-        by_column += sum(nsmallest(low, prices))
-    return by_column
+    warm, ready = [0] * len(table.column), held.ready
+    for owner, reported in zip(owners, held.reported_lags, strict=False):
+        for client, lag in reported.items():
+            warm[client] += client != owner and ready(lag)
+    total = 0
+    for client, (low, has) in enumerate(zip(table.limits.column_low, warm, strict=True)):
+        if has < low:
+            prices = [held.rank(task, client) for task, owner in enumerate(owners) if owner != client]
+            total += sum(nsmallest(low, prices))
+    return total
 
 
 class Exchanges:
