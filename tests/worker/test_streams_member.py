@@ -1,0 +1,340 @@
+"""The shell of a member of a streams group, without brokers: epochs of commits, outages, damaged answers, leaving."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from kstreams_assign import Config
+from kstreams_assign.engine import streams_events as events
+from kstreams_assign.errors import (
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    ConfigError,
+    MalformedUserData,
+)
+from kstreams_assign.events import BrokerUnavailableEvent, Event, JoiningEvent, LostEvent
+from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, WorkCommitted
+from kstreams_assign.group.values import Adopted, MemberId
+from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.state.members import Members, Seat
+from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
+from kstreams_assign.wire.streams_heartbeat import EndpointPartitions, EndpointTopic
+from kstreams_assign.wire.streams_structs import Endpoint, TaskIds
+from kstreams_assign.worker.connecting import StreamsConnections
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.streams_member import StreamsMember
+
+PROCESS = UUID(int=7)
+SHAPE = TopologyShape((SubtopologyShape(("orders",)),))
+AT = {TopicPartition("orders", 0): 5}
+SECONDS = 20
+
+
+def answer(epoch: int, *partitions: int, code: int = 0) -> StreamsHeartbeatResponse:
+    rows = (TaskIds("0", partitions),) if partitions else ()
+    return StreamsHeartbeatResponse(
+        0, code, None, "", epoch, 5_000, 0, 0, active_tasks=rows, standby_tasks=(), warmup_tasks=()
+    )
+
+
+class Coordinator:
+    """Answers heartbeats and commits in turn; a callable is called, an error raised, the last one repeated."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[Any] = []
+        self.news = threading.Condition()
+
+    def _next(self, asked: Any) -> Any:
+        with self.news:
+            self.sent.append(asked)
+            self.news.notify_all()
+            given = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if callable(given):
+            given = given()
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    def heartbeat(self, request: StreamsHeartbeatRequest) -> StreamsHeartbeatResponse:
+        answered: StreamsHeartbeatResponse = self._next(request)
+        return answered
+
+    def commit(self, _group: str, member: MemberId, _offsets: Any, _metadata: Any) -> None:
+        self._next(member)
+
+    def describe(self, _group: str, _timeout_s: float) -> None:
+        return None
+
+    def until(self, count: int) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: len(self.sent) >= count, SECONDS), self.sent
+
+
+class Loop:
+    """The processing loop and the brokers' topics."""
+
+    turned_ms = None
+
+    def __init__(self) -> None:
+        self.adopted: list[Adopted] = []
+        self.dropped: list[str] = []
+        self.news = threading.Condition()
+
+    def adopt(self, _number: int, adopted: Adopted) -> None:
+        with self.news:
+            self.adopted.append(adopted)
+            self.news.notify_all()
+
+    def drop_all(self, reason: str) -> None:
+        self.dropped.append(reason)
+
+    def commit_now(self) -> None:
+        raise AssertionError
+
+    def partition_counts(self, _topics: Any, _timeout_s: float) -> dict[str, int]:
+        return {"orders": 4}
+
+
+class Scene:
+    """A member, made when it is first needed."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.config = Config("app", "localhost:9092", group_protocol="streams", warm_join=False, **settings)
+        self.members = Members(folder, PROCESS)
+        self.loop = Loop()
+        self.events: list[Event] = []
+        self.drained = threading.Event()
+        self.heartbeats, self.commits = Coordinator(answer(3, 0)), Coordinator(None)
+        self._thread: threading.Thread | None = None
+
+    def make(self) -> StreamsMember:
+        connections = StreamsConnections(self.heartbeats, self.commits, ExitStack())  # type: ignore[arg-type]
+        self.member = StreamsMember(
+            self.config,
+            SHAPE,
+            PROCESS,
+            self.loop,
+            self.members,
+            self.loop,  # type: ignore[arg-type]
+            EventLog("me", self.events.append),
+            connections,
+            dict,
+            self.drained.set,
+        )
+        return self.member
+
+    def joined(self) -> StreamsMember:
+        """Return a member that has its first assignment; its thread runs."""
+        member = self.make()
+        self._thread = threading.Thread(target=member.run, daemon=True)
+        self._thread.start()
+        with self.loop.news:
+            assert self.loop.news.wait_for(lambda: bool(self.loop.adopted), SECONDS)
+        return member
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self.member.close()
+            self._thread.join(SECONDS)
+            assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+    made: list[Scene] = []
+
+    def make(**settings: Any) -> Scene:
+        made.append(Scene(tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+# --- commits ----------------------------------------------------------------------------
+
+
+def test_a_commit_at_a_stale_epoch_waits_for_the_next_one(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    heartbeat_is_due = threading.Event()
+    it.heartbeats = Coordinator(answer(3, 0), lambda: heartbeat_is_due.wait(SECONDS) and answer(4, 0))
+    member = it.joined()
+    it.heartbeats.until(2)
+
+    def stale() -> CommitDeferred:
+        heartbeat_is_due.set()
+        return CommitDeferred("stale")
+
+    it.commits.answers = [stale, None]
+    member.commit(AT, SECONDS, {})
+    assert [each.generation for each in it.commits.sent] == [3, 4]
+
+
+def test_a_commit_whose_epoch_stays_stale_is_deferred(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.joined()
+    it.commits.answers = [CommitDeferred("stale")]
+    with pytest.raises(CommitDeferred):
+        member.commit(AT, 0.1, {})
+    assert len(it.commits.sent) == 1
+
+
+def test_a_commit_is_tried_again_while_brokers_do_not_answer_and_then_given_up(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.joined()
+    it.commits.answers = [BrokerUnavailable("gone"), BrokerUnavailable("gone"), None]
+    member.commit(AT, SECONDS, {})
+    assert len(it.commits.sent) == 3
+    it.commits.answers = [BrokerUnavailable("gone")]
+    with pytest.raises(BrokerUnavailable):
+        member.commit(AT, 0.1, {})
+
+
+def test_who_is_no_member_commits_nothing_and_has_no_lease(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.make()
+    assert not member.joined()
+    assert member.lease_left_s() == 0.0
+    for ask in (member.member, member.transaction_member, lambda: member.commit(AT, 1.0, {})):
+        with pytest.raises(CommitRefused):
+            ask()
+    assert it.commits.sent == []
+
+
+def test_while_an_answer_is_missing_the_membership_is_uncertain(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.make()
+    member.handle(Started())
+    member._beat()
+    with pytest.raises(CommitDeferred):
+        member.member()
+    member.handle(events.Answered(answer(3, 0)))
+    assert member.member() == member.transaction_member() == MemberId(3, member._member_id, None)
+    assert 0 < member.lease_left_s() <= it.config.session_timeout_ms / 1000
+
+
+# --- outages ------------------------------------------------------------------------------
+
+
+def test_damaged_answers_and_outages_are_reported_once_and_the_member_goes_on(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    broken = [BrokerUnavailable("gone"), MalformedUserData("damaged"), BrokerUnavailable("gone")]
+    it.heartbeats = Coordinator(*broken, answer(3, 0))
+    member = it.joined()
+    assert member.joined()
+    (outage,) = [event for event in it.events if isinstance(event, BrokerUnavailableEvent)]
+    assert outage.reason == "gone"
+    assert not it.member.view().outage, "it is over"
+
+
+def test_a_final_refusal_ends_the_member_with_its_meaning(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    it.heartbeats = Coordinator(answer(0, code=35))
+    with pytest.raises(ConfigError, match="the brokers have no streams groups"):
+        it.make().run()
+
+
+def test_a_lost_membership_drops_everything_and_is_joined_again(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.joined()
+    it.heartbeats.until(2)
+    member.handle(MembershipLost("a commit was refused"))
+    assert (it.loop.dropped, member.losses) == (["a commit was refused"], 1)
+    it.heartbeats.until(3)
+    with it.loop.news:
+        assert it.loop.news.wait_for(lambda: len(it.loop.adopted) == 2, SECONDS)
+    joins = [event.reason for event in it.events if isinstance(event, JoiningEvent)]
+    assert joins == ["first join", "it lost its place in the group"]
+    assert not any(isinstance(event, LostEvent) for event in it.events), "the loop reports it"
+
+
+def test_what_concerns_classic_members_alone_changes_nothing(scene: Callable[..., Scene]) -> None:
+    member = scene().make()
+    for event in (RejoinWanted("why"), WorkCommitted()):
+        member.handle(event)
+    assert not member.joined()
+
+
+# --- who it is, and how it leaves --------------------------------------------------------------
+
+
+def test_the_member_id_of_the_last_process_here_is_kept(scene: Callable[..., Scene], tmp_path: Path) -> None:
+    before = str(uuid4())
+    Members(tmp_path, PROCESS).joined(Seat(before, None))
+    assert scene().make()._member_id == before
+    assert scene().make()._member_id == before
+
+
+@pytest.mark.parametrize("seat", [Seat("app-1-consumer", None), Seat(str(uuid4()), "static")])
+def test_a_member_id_of_a_classic_group_is_not_kept(scene: Callable[..., Scene], tmp_path: Path, seat: Seat) -> None:
+    Members(tmp_path, PROCESS).joined(seat)
+    mine = scene().make()._member_id
+    assert mine != seat.member_id
+    assert str(UUID(mine)) == mine
+
+
+@pytest.mark.parametrize(
+    ("settings", "restart", "operation", "leaves"),
+    [
+        ({}, False, None, True),
+        ({}, True, None, False),
+        ({"scheduled_rebalance_max_delay_ms": 0}, True, None, True),
+        ({"group_membership_operation": "remain_in_group"}, False, None, False),
+        ({}, False, "remain_in_group", False),
+        ({}, True, "leave_group", True),
+    ],
+)
+def test_it_leaves_unless_it_restarts_or_is_to_stay(
+    scene: Callable[..., Scene], settings: dict[str, Any], restart: bool, operation: str | None, leaves: bool
+) -> None:
+    it = scene(**settings)
+    member = it.joined()
+    if restart:
+        member.announce_restart()
+        assert it.drained.is_set()
+    it.close()
+    it.heartbeats.sent.clear()
+    it.heartbeats.answers = [BrokerUnavailable("gone"), answer(-1)]
+    member.leave(SECONDS, operation)
+    assert [request.member_epoch for request in it.heartbeats.sent] == ([-1, -1] if leaves else [])
+
+
+def test_who_never_joined_has_nothing_to_leave(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.make()
+    member.close()
+    member.leave(1.0)
+    assert it.heartbeats.sent == []
+
+
+def test_leaving_is_given_up_when_no_broker_answers(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.joined()
+    it.close()
+    it.heartbeats.answers = [BrokerUnavailable("gone")]
+    with pytest.raises(BrokerUnavailable):
+        member.leave(0.2)
+
+
+def test_endpoints_and_roles_are_those_of_the_last_answer(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    held = EndpointPartitions(Endpoint("there", 7070), (EndpointTopic("orders", (2, 3)),), ())
+    it.heartbeats.answers = [replace(answer(3, 0), partitions_by_user_endpoint=(held,))]
+    member = it.joined()
+    there = HostInfo("there", 7070)
+    orders = (TopicPartition("orders", 2), TopicPartition("orders", 3))
+    assert member.hosts == ({there: orders}, {there: ()})
+    assert member.roles() == {TaskId(0, 0): "active"}
+    assert member.owns([TopicPartition("orders", 0)])
+    assert (member.view().generation, member.generation, member.next_probe_ms) == (1, 1, None)
