@@ -70,6 +70,9 @@ class PlayedChange:
                 }
                 for move in outcome.moves
             ],
+            "warm_join": {"cold": len(self._cold_with_warm_join()), "silence_ms_max": self._silence_with_warm_join()}
+            if outcome.change.add
+            else None,
             "classic": facts(Row(self._classic), {}) | {"change": self._text()},
             "assumed": self._assumed(),
         }
@@ -104,6 +107,16 @@ class PlayedChange:
             "?" if outcome.silence_ms_max is None else _duration(outcome.silence_ms_max),
             f"{outcome.new_standbys:,}",
         )
+        if outcome.change.add:
+            cold, silence = self._cold_with_warm_join(), self._silence_with_warm_join()
+            table.add_row(
+                "workers join warm",
+                f"{least:,}" if least == most else f"{least:,}-{most:,}",
+                Text(f"{len(cold):,}", COLD if cold else ""),
+                f"{reads:,}",
+                "a hand-over" if not cold else "?" if silence is None else _duration(silence),
+                f"{outcome.new_standbys:,}",
+            )
         table.add_row(
             f"classic: {classic.assignor}",
             f"{classic.owner_changes + classic.adopted:,}",
@@ -113,6 +126,15 @@ class PlayedChange:
             "",
         )
         return table
+
+    def _cold_with_warm_join(self) -> list[StreamsMove]:
+        """Return the moves that stay cold if the processes that join are workers which restore their tasks first."""
+        return [move for move in self._outcome.cold if self._present(move.destination)]
+
+    def _silence_with_warm_join(self) -> int | None:
+        """Return the longest silence of those; 0 if there are none, None if it is not known."""
+        silences = [move.silence_ms for move in self._cold_with_warm_join()]
+        return None if None in silences else max((most for _, most in filter(None, silences)), default=0)
 
     def _moves(self) -> Iterator[str]:
         """Describe the moves, the longest silence first."""
@@ -148,6 +170,10 @@ class PlayedChange:
             "there; what has to be read is read by warm-ups before the move, and by tasks without an owner after it",
         }
         if self._outcome.change.add:
+            assumed["workers join warm"] = (
+                "the processes that join are workers of this package, which restore the state of their tasks first "
+                "(warm_join)"
+            )
             assumed["new ids"] = "random; they decide ties, so the moves are those of the most likely outcome"
         return assumed
 
