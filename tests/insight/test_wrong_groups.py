@@ -81,7 +81,7 @@ def test_a_group_of_the_consumer_rebalance_protocol_is_called_that(broker: str, 
     assert "KIP-848" in done.err
 
 
-def test_get_calls_a_group_of_the_streams_rebalance_protocol_that(
+def test_get_asks_a_streams_group_for_endpoints_which_plain_java_members_do_not_have(
     broker: str, java_peer: list[str], run: Cli, tmp_path: Path
 ) -> None:
     assert java_peer
@@ -90,5 +90,5 @@ def test_get_calls_a_group_of_the_streams_rebalance_protocol_that(
     with streams_app(broker, "kip-1071", tmp_path, ["kip-1071-in"], settings=settings) as app:
         app.until_tasks(active=2)
         done = run("get", "kip-1071", "totals", "key", "-b", broker)
-    assert done.status == 1
-    assert "KIP-1071" in done.err
+    assert done.status == 3
+    assert "no process reports an application_server" in done.err

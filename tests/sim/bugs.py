@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from kstreams_assign.assign import drain
+from kstreams_assign.assign import VERSIONS, drain
 from kstreams_assign.assign.least_movement import assignor
 from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.engine.tasks import Tasks
-from kstreams_assign.group import leader
+from kstreams_assign.group import assignor_choice, leader
 from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
@@ -35,7 +35,8 @@ LATER_MS = 60_000
 class Bug:
     """``plant`` takes pytest's monkeypatch; ``first``: seeds from here on soon show the bug.
 
-    ``exactly_once``: it shows under this guarantee.
+    ``exactly_once``: it shows under this guarantee. ``least_movement``: the newest version of the assignor in those
+    groups, if the seeds were looked for before the present one.
     """
 
     name: str
@@ -43,6 +44,15 @@ class Bug:
     plant: Callable[..., None]
     first: int = 0
     exactly_once: bool = False
+    least_movement: int = max(VERSIONS["least_movement"])
+
+    def plant_in(self, patch) -> None:
+        """Plant it in groups of its assignor's version."""
+        known = {
+            number: assign for number, assign in VERSIONS["least_movement"].items() if number <= self.least_movement
+        }
+        patch.setattr(assignor_choice, "VERSIONS", {**VERSIONS, "least_movement": known})
+        self.plant(patch)
 
 
 class CarelessMutex(ReportMutex):
@@ -377,6 +387,7 @@ BUGS = (
         "no processing and no commit by a fenced member",
         lambda patch: patch.setattr(committing.Commits, "discard_work", lambda _: None),
         7_057_320,
+        least_movement=2,
     ),
     Bug(
         "warm-ups without a limit",
@@ -428,6 +439,7 @@ BUGS = (
         restored_to_the_stable_end,
         65,
         exactly_once=True,
+        least_movement=2,
     ),
     Bug(
         "a store does not wait for its transaction",
@@ -457,6 +469,7 @@ BUGS = (
         lambda patch: patch.setattr(restoring, "Restorer", TaciturnRestorer),
         5_017_452,
         exactly_once=True,
+        least_movement=2,
     ),
     Bug(
         "offsets of a commit that was given up are committed",

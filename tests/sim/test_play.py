@@ -193,7 +193,7 @@ def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them
 
 @pytest.mark.parametrize("bug", sample([*BUGS, *MIXED_BUGS], 6), ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, monkeypatch):
-    bug.plant(monkeypatch)
+    bug.plant_in(monkeypatch)
     seeds = range(bug.first, bug.first + LOOKED_AT)
     played = (play(before_restarts(seed, exactly_once=bug.exactly_once)) for seed in seeds)
     invariant = next(violation.invariant for outcome in played for violation in outcome.violations)

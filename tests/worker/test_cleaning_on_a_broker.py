@@ -13,7 +13,7 @@ from kstreams_assign.events import RunningEvent
 from kstreams_assign.state import trash
 from kstreams_assign.state.journal import read_alive_ms, read_journal
 from kstreams_assign.state.journal_lines import Line
-from kstreams_assign.worker import runtime
+from kstreams_assign.worker import working
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(500)]
@@ -23,7 +23,7 @@ AT_ONCE = {"state_cleanup_delay_ms": 0, "acceptable_recovery_lag": 10_000}
 
 @pytest.fixture
 def _quick_cleaner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "CLEANER_INTERVAL_MS", 50)
+    monkeypatch.setattr(working, "CLEANER_INTERVAL_MS", 50)
 
 
 def state(app: App, number: int = 1) -> Path:
@@ -160,7 +160,7 @@ def test_restores_and_upkeep_go_on_while_a_damaged_store_is_deleted(app: App, mo
 def test_a_worker_that_ends_leaves_no_trash_and_leaves_the_group_before_that_is_deleted(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "CLEANER_INTERVAL_MS", 3_600_000)
+    monkeypatch.setattr(working, "CLEANER_INTERVAL_MS", 3_600_000)
     damaged(app)
     disk = SlowDisk()
     monkeypatch.setattr(trash, "_delete", disk.delete)

@@ -22,7 +22,7 @@ import confluent_kafka
 from kstreams_assign import Config, Event, Record, Task, Worker
 from kstreams_assign.events import AssignedEvent, RunningEvent
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Next, Outcome
-from kstreams_assign.worker import runtime
+from kstreams_assign.worker import working
 from tests.worker.crash import app
 from tests.worker.crash.calls import Watch, install
 from tests.worker.crash.points import Point
@@ -139,9 +139,9 @@ class _Played:
 
 def small_batches() -> None:
     """Let a few inputs make many commits, and a few changelog records a restore in bulk and its end."""
-    assert runtime.RESTORE_BATCH_RECORDS > BATCH_RECORDS
-    runtime.RESTORE_BATCH_RECORDS = BATCH_RECORDS
-    runtime.PACING = replace(runtime.PACING, rebuild_records=2 * BATCH_RECORDS)
+    assert working.RESTORE_BATCH_RECORDS > BATCH_RECORDS
+    working.RESTORE_BATCH_RECORDS = BATCH_RECORDS
+    working.PACING = replace(working.PACING, rebuild_records=2 * BATCH_RECORDS)
 
 
 def _ordered(table: Mapping[tuple[CommitStep, Outcome], Next], steps: Sequence[Next]) -> None:
