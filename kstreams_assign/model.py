@@ -7,7 +7,7 @@ that more than one room needs. What must not: bytes (``wire``), decisions (``ass
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -52,6 +52,11 @@ class TaskId(NamedTuple):
         if not (split and left.isdecimal() and right.isdecimal()) or (named and not topology):
             raise InvalidTaskId(f"{text!r} is not a task id; write SUBTOPOLOGY_PARTITION, as in '0_3'")
         return cls(int(left), int(right), topology if named else None)
+
+
+def task_names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
+    """Return tasks as events name them, in order."""
+    return tuple(map(str, sorted(tasks)))
 
 
 class TopicPartition(NamedTuple):

@@ -4,10 +4,10 @@ The brokers' assignor has no warm-ups: a task that moves to a process without it
 restored. So a process restores first what the assignor would give it, while the present owners go on, and then joins.
 ``WarmJoin.handle(event, now_ms)`` returns effects, which a shell carries out in order.
 
-It joins at once where waiting helps nobody: into a group without members or with tasks that have no owner, or if it
-would get no state. Processes that start together would join together and get other tasks than each was told alone. So
-each waits a moment of its own once it is warm, looks at the group again, and follows it if another has joined: they
-join one after the other. What must not live here: the prediction (``observe.streams_join``).
+It joins at once where waiting has no use: into a group without members or with tasks that have no owner, or if it
+would get no state. Processes that start together would join together and get other tasks than was predicted for each
+alone. So each waits a moment of its own once it is warm, looks at the group again, and follows it if another has
+joined: they join one after the other. What must not live here: the prediction (``observe.streams_join``).
 """
 
 from __future__ import annotations

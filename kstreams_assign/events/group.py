@@ -181,7 +181,7 @@ class WarmingUpEvent(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmJoinEvent(ReasonEvent):
-    """This process joins a streams group now: its state is warm, or waiting would help nobody."""
+    """This process joins a streams group now: its state is warm, or waiting has no use."""
 
     name: ClassVar[str] = "warm_join"
 

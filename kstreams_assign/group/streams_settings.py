@@ -6,7 +6,7 @@ Pure. What must not live here: values that contradict each other in any group (`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
@@ -32,16 +32,17 @@ NO_EFFECT: Mapping[str, str] = {
 """Setting without effect in a streams group -> why, or what to do instead."""
 
 
+def ineffective_keys(config: Config) -> list[str]:
+    """Return the settings that were changed from their defaults and have no effect in a streams group."""
+    defaults = {each.name: each.default for each in fields(config)}
+    return [key for key in NO_EFFECT if getattr(config, key) != defaults[key]]
+
+
 def ineffective_settings(config: Config) -> tuple[str, ...]:
-    """Return a warning for each setting that was changed from its default and has no effect in a streams group."""
-    defaults = {
-        each.name: each.default_factory() if each.default_factory is not MISSING else each.default
-        for each in fields(config)
-    }
+    """Return a warning for each of them."""
     return tuple(
-        f"{key} = {getattr(config, key)!r}: has no effect in a streams group: {why}"
-        for key, why in NO_EFFECT.items()
-        if getattr(config, key) != defaults[key]
+        f"{key} = {getattr(config, key)!r}: has no effect in a streams group: {NO_EFFECT[key]}"
+        for key in ineffective_keys(config)
     )
 
 
@@ -51,17 +52,17 @@ def check_session(config: Config, group: Mapping[str, str]) -> tuple[str, ...]:
     Raises ``ConfigError`` for a session that this member would take for longer than the group's is: it would still
     write when others have its tasks.
     """
-    told = group.get(SESSION_TIMEOUT)
-    if told is None:
+    timeout = group.get(SESSION_TIMEOUT)
+    if timeout is None:
         unknown = (
             f"{SESSION_TIMEOUT} of the group is not known: it must be at least session_timeout_ms = "
             f"{config.session_timeout_ms}; allow this member to describe the group's settings (DESCRIBE_CONFIGS)"
         )
         return (unknown,)
-    if config.session_timeout_ms > int(told):
+    if config.session_timeout_ms > int(timeout):
         raise ConfigError(
-            f"session_timeout_ms = {config.session_timeout_ms}: must be at most {SESSION_TIMEOUT} = {told} of the "
-            f"group {config.application_id}; set session_timeout_ms = {told}, or raise the group's with "
+            f"session_timeout_ms = {config.session_timeout_ms}: must be at most {SESSION_TIMEOUT} = {timeout} of the "
+            f"group {config.application_id}; set session_timeout_ms = {timeout}, or raise the group's with "
             "kafka-configs.sh --entity-type groups"
         )
     return ()

@@ -125,7 +125,7 @@ def _moves(group: ObservedGroup, plan: Plan) -> tuple[Move, ...]:
 
 
 def _restored_sooner(group: ObservedGroup) -> tuple[Move, ...]:
-    """Repeat the last decision, which reports these tasks to nobody but its leader; keep those that still hold."""
+    """Repeat the last decision, which reports these tasks to its leader alone; keep those that still hold."""
     if not group.ends_known or group.decoded.trailer is None:
         return ()
     plan, owners = group.assignor(group.cluster_at_last_join(), group.config), group.owners

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.config import Config
-from kstreams_assign.group.streams_settings import NO_EFFECT, SESSION_TIMEOUT
+from kstreams_assign.group.streams_settings import SESSION_TIMEOUT, ineffective_keys
+from kstreams_assign.observe.streams_state import STANDBYS
 
-STANDBYS = "streams.num.standby.replicas"
 STANDBYS_MAX = 2
 """Kafka 4.3.1: ``group.streams.max.standby.replicas``."""
 SHOWN = 5
@@ -97,7 +97,7 @@ def _before(facts: MigrationFacts) -> list[str]:
     config = facts.config
     wanted = {} if config is None else _group_settings(config, facts.group_settings)
     settings = [f"at the brokers: {_alter(facts.group, wanted)}"] if wanted else []
-    without = [] if config is None else [key for key in NO_EFFECT if getattr(config, key) != _default(key)]
+    without = [] if config is None else ineffective_keys(config)
     drop = [f"these settings have no effect any more: {', '.join(without)}"] if without else []
     return [*settings, change, *drop]
 
@@ -116,10 +116,6 @@ def _group_settings(config: Config, now: Mapping[str, str]) -> dict[str, str]:
 def _alter(group: str, settings: Mapping[str, str]) -> str:
     pairs = ",".join(f"{name}={value}" for name, value in settings.items())
     return f"kafka-configs.sh --alter --entity-type groups --entity-name {shlex.quote(group)} --add-config {pairs}"
-
-
-def _default(key: str) -> object:
-    return Config.__dataclass_fields__[key].default
 
 
 def _kept(facts: MigrationFacts) -> list[str]:

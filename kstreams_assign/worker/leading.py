@@ -22,7 +22,7 @@ from kstreams_assign.group.leader import DecisionInput, decide, lookups, refuse_
 from kstreams_assign.group.size import RECORD_BYTES_MAX
 from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, LeaderState, MemberAssignment
 from kstreams_assign.group.view import GroupView, read_group
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_names
 from kstreams_assign.topology.changelog_settings import changelog_settings
 from kstreams_assign.topology.internal import (
     REPARTITION_SETTINGS,
@@ -212,9 +212,9 @@ class Leading:
                 members=sum(map(len, view.processes.values())),
                 placements={
                     str(process): Placement(
-                        active=_ids(placement.active),
-                        standby=_ids(placement.standby),
-                        warmup=_ids(placement.warmup),
+                        active=task_names(placement.active),
+                        standby=task_names(placement.standby),
+                        warmup=task_names(placement.warmup),
                     )
                     for process, placement in decision.placements.items()
                 },
@@ -247,10 +247,6 @@ def assign_config(config: Config) -> AssignConfig:
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
         scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
     )
-
-
-def _ids(tasks: Iterable[TaskId]) -> tuple[str, ...]:
-    return tuple(map(str, sorted(tasks)))
 
 
 def _left(deadline: float) -> float:

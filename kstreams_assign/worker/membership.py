@@ -31,7 +31,7 @@ from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, LeaderState, MemberAssignment, MemberId
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_names
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.status.views import MemberView
@@ -311,9 +311,9 @@ class Membership:
             AssignedEvent(
                 generation=received.generation,
                 assignor=adopted.assignor,
-                active=tuple(map(str, sorted(adopted.active))),
-                standby=tuple(map(str, sorted(adopted.standby))),
-                warmup=tuple(map(str, sorted(adopted.warmup))),
+                active=task_names(adopted.active),
+                standby=task_names(adopted.standby),
+                warmup=task_names(adopted.warmup),
                 next_probe_ms=adopted.next_probe_ms,
                 follow_up=adopted.follow_up,
                 version=adopted.version,

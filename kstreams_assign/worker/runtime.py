@@ -8,9 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
-from kstreams_assign.adapters.confluent import (
-    ClusterAdmin,
-)
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.container_memory import container_memory_bytes
 from kstreams_assign.adapters.rocksdb import read_offsets
 from kstreams_assign.adapters.signals import EndRequest
@@ -29,9 +27,7 @@ from kstreams_assign.status.server import StatusServer
 from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
-from kstreams_assign.topology.internal import (
-    refuse_wrong_topology,
-)
+from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import (
     FIRST_ANSWER_S,

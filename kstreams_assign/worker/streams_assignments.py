@@ -17,7 +17,7 @@ from kstreams_assign.engine.streams_events import AdoptTasks
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import AssignedEvent, LookupFailedEvent
 from kstreams_assign.group.values import Adopted
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_names
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.meters import Durations
@@ -116,13 +116,13 @@ class Assignments:
         inputs = self._inputs(order.tasks.active)
         if inputs is None:
             return
-        self._assigned_warmups = order.tasks.warmup
         adopted = self._with_kept(Adopted(inputs, order.tasks.standby, order.tasks.warmup))
         self._report(order, adopted)
         with self._lock:
             if self._waiting is not order:
                 return  # the membership was lost meanwhile
             self._waiting, self._given = None, (order.number, adopted)
+            self._assigned_warmups = order.tasks.warmup
             self._processor.adopt(order.number, adopted)
         self.durations.stop()
 
@@ -132,9 +132,9 @@ class Assignments:
                 generation=order.number,
                 epoch=order.epoch,
                 assignor=adopted.assignor,
-                active=_ids(adopted.active),
-                standby=_ids(adopted.standby),
-                warmup=_ids(adopted.warmup),
+                active=task_names(adopted.active),
+                standby=task_names(adopted.standby),
+                warmup=task_names(adopted.warmup),
                 next_probe_ms=None,
                 follow_up=adopted.follow_up,
                 version=0,
@@ -168,7 +168,3 @@ class Assignments:
             return None
         known = self._shape.tasks(counts)
         return {task: known[task] for task in tasks} if known.keys() >= set(tasks) else None
-
-
-def _ids(tasks: Collection[TaskId]) -> tuple[str, ...]:
-    return tuple(map(str, sorted(tasks)))

@@ -46,7 +46,7 @@ from kstreams_assign.events import (
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
 from kstreams_assign.group.values import Hosts, MemberId
-from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, task_names
 from kstreams_assign.state.members import Members, Seat
 from kstreams_assign.status.views import MemberView
 from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
@@ -155,7 +155,7 @@ class StreamsMember:
 
     def _announce(self, effect: do.Effect) -> None:
         if isinstance(effect, do.AwaitingEnded):
-            self._log.emit(AwaitedTasksEvent(awaited=_names(effect.awaited), missing=_names(effect.missing)))
+            self._log.emit(AwaitedTasksEvent(awaited=task_names(effect.awaited), missing=task_names(effect.missing)))
         elif isinstance(effect, do.EndMembership) and isinstance(effect.cause, ShutdownRequested):
             self._log.emit(ShutdownRequestedEvent(reason=str(effect.cause)))
 
@@ -401,11 +401,13 @@ class StreamsMember:
 
     @property
     def hosts(self) -> tuple[Hosts, Hosts]:
-        """Endpoint -> input partitions of its active tasks, and of its standbys, as the coordinator told last."""
-        held = self._engine.hosts
-        active = {HostInfo(each.user_endpoint.host, each.user_endpoint.port): each.active_partitions for each in held}
-        standby = {HostInfo(each.user_endpoint.host, each.user_endpoint.port): each.standby_partitions for each in held}
-        return _partitions(active), _partitions(standby)
+        """Endpoint -> input partitions of its active tasks, and of its standbys, as of the coordinator's last word."""
+        active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+        standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+        for each in self._engine.hosts:
+            host = HostInfo(each.user_endpoint.host, each.user_endpoint.port)
+            active[host], standby[host] = _partitions(each.active_partitions), _partitions(each.standby_partitions)
+        return active, standby
 
     @property
     def next_probe_ms(self) -> int | None:
@@ -445,10 +447,6 @@ def _kept_member_id(members: Members, log: EventLog) -> str:
     return member_id
 
 
-def _names(tasks: Collection[TaskId]) -> tuple[str, ...]:
-    return tuple(map(str, sorted(tasks)))
-
-
 def _is_uuid(text: str) -> bool:
     try:
         return str(UUID(text)) == text
@@ -461,8 +459,5 @@ def _now_ms() -> int:
     return monotonic_ms() + round(suspended_s() * 1000)
 
 
-def _partitions(hosts: Mapping[HostInfo, tuple[EndpointTopic, ...]]) -> Hosts:
-    return {
-        host: tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)
-        for host, topics in hosts.items()
-    }
+def _partitions(topics: Collection[EndpointTopic]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)

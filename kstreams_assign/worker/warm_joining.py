@@ -15,18 +15,18 @@ from kstreams_assign.engine import warm_join as engine
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.events import WarmingUpEvent
 from kstreams_assign.group.member import Started
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import TaskId, task_names
 from kstreams_assign.observe.streams_join import outlook
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, topics_of
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.streams_assignments import LOOK_UP_S
 
 TURN_S = 0.05
-LOOK_UP_S = 1.0
 
 AT_ONCE = engine.JoinGroup("warm_join = false")
 
 
-def draw_stagger_ms(_config: Config) -> int:
+def draw_stagger_ms() -> int:
     """Return a moment to wait, another one in each process."""
     return randbelow(engine.STAGGER_MS)
 
@@ -60,9 +60,7 @@ class WarmJoining:
         self._copies = copies
         self._lags = lags
         self._log = log
-        self._engine = engine.WarmJoin(
-            config.acceptable_recovery_lag, config.warm_join_timeout_ms, draw_stagger_ms(config)
-        )
+        self._engine = engine.WarmJoin(config.acceptable_recovery_lag, config.warm_join_timeout_ms, draw_stagger_ms())
         self._join: engine.JoinGroup | None = None
 
     def wait(self, ended: Callable[[], bool]) -> engine.JoinGroup | None:
@@ -84,7 +82,7 @@ class WarmJoining:
             case engine.LookAtGroup():
                 self._handle(self._look())
             case engine.WarmUp(tasks):
-                self._log.emit(WarmingUpEvent(tasks=tuple(map(str, sorted(tasks)))))
+                self._log.emit(WarmingUpEvent(tasks=task_names(tasks)))
                 self._copies.warm_up(tasks)
             case engine.JoinGroup():
                 self._join = effect

@@ -1,4 +1,4 @@
-"""When a process joins a streams group: what it waits for, how long, and where waiting helps nobody."""
+"""When a process joins a streams group: what it waits for, how long, and where waiting has no use."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_it_looks_again_and_follows_the_group() -> None:
     assert joiner.handle(lags(t0_2=0, t0_3=0)) == [JoinGroup("2 tasks are warm", tasks(2, 3) | {TaskId(1, 0)})]
 
 
-def test_it_joins_at_once_where_waiting_helps_nobody() -> None:
+def test_it_joins_at_once_where_waiting_has_no_use() -> None:
     assert Joiner().handle(GroupSeen(at_once="the group has no members")) == [JoinGroup("the group has no members")]
     stateless = Joiner().handle(GroupSeen(active=tasks(1)))
     assert stateless == [JoinGroup("it gets no task with state", tasks(1))]

@@ -51,7 +51,7 @@ def test_a_status_is_a_warning_when_somebody_has_to_look_at_it() -> None:
     assert warnings.news(0) is None
     warnings.hear([MISSING_SOURCE, GroupStatus(ASSIGNMENT_DELAYED, "waits for members")], 0)
     assert warnings.news(0) == ("source topics are missing; create them (orders)",)
-    assert warnings.news(1_000) is None, "it is told once"
+    assert warnings.news(1_000) is None, "it is reported once"
     warnings.hear([], 2_000)
     assert warnings.news(2_000) == ()
 

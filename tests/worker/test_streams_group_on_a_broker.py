@@ -170,7 +170,7 @@ def test_processes_that_start_together_join_one_after_the_other_each_with_warm_t
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staggers = iter([0, 0, 1_500])  # the last two begin at the same time
-    monkeypatch.setattr(warm_joining, "draw_stagger_ms", lambda _config: next(staggers))
+    monkeypatch.setattr(warm_joining, "draw_stagger_ms", lambda: next(staggers))
     app.send(WORDS)
     first = app.start(1, **STREAMS)
     first.until_running(PARTITIONS)

@@ -14,7 +14,11 @@ STREAMS = {"group_protocol": "streams"}
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("first", ["java", "python"])
-def test_either_language_joins_takes_tasks_and_gives_them_back(mixed: Mixed, guarantee: str, first: str) -> None:  # noqa: F811
+def test_either_language_joins_takes_tasks_and_gives_them_back(
+    mixed: Mixed,  # noqa: F811
+    guarantee: str,
+    first: str,
+) -> None:
     """Their topologies are the same to the coordinator, whichever declared it."""
     set_group(mixed.broker, mixed.name, heartbeat_interval_ms=500)
     settings = {**STREAMS, "processing_guarantee": guarantee}

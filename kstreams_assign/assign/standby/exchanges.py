@@ -80,10 +80,8 @@ class Exchanges:
         self.clients, self.tasks = len(table.column), len(table.owners)
         self.columns = self.tasks + self.clients * self.clients
         self.hub = self.columns + self.clients
-        dearest = max(table.held.cold, default=0)
-        dearest = max(
-            [dearest, *(table.held.rank_of(lag) for lags in table.held.reported_lags for lag in lags.values())]
-        )
+        ranks = (table.held.rank_of(lag) for lags in table.held.reported_lags for lag in lags.values())
+        dearest = max([0, *table.held.cold, *ranks])
         self.column_price = 2 * self.tasks * dearest + 1
         self.cell_price = self.column_price * (2 * self.tasks + 1)
         self.placed: list[set[int]] = [set() for _ in range(self.clients * self.clients)]
