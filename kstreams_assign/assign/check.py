@@ -114,27 +114,44 @@ def check_restores(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[s
     """
     texts = []
     clients = {client.process_id: client for client in cluster.clients}
-    owners = plan.owners
+    owners, ran = plan.owners, _previous_owners(cluster, config) if plan.restores else {}
     for task in sorted_tasks(plan.restores.keys() & owners.keys()):
         mine = clients[owners[task]]
         own = rank(mine.lags[task], config.acceptable_recovery_lag)
         for other in cluster.clients:
             if is_caught_up(other.lags[task], config.acceptable_recovery_lag):
                 texts.append(f"task {task} is restored on {mine.process_id}, but {other.process_id} has caught up")
-            elif not plan.awaited and other.lags[task] < own and _is_sooner(other, mine, task, plan):
+            elif not plan.awaited and other.lags[task] < own and _is_sooner(other, mine, task, plan, ran):
                 texts.append(f"task {task} is restored on {mine.process_id}, but {other.process_id} would be sooner")
     return texts
 
 
-def _is_sooner(other: Client, client: Client, task: TaskId, plan: Plan) -> bool:
+def _is_sooner(other: Client, client: Client, task: TaskId, plan: Plan, ran: Mapping[UUID, Iterable[TaskId]]) -> bool:
     """Return whether the other process would have the task sooner, and a previous owner by more than it may need."""
     lag = other.lags[task]
     now, its = (_lacking(each, plan.placements[each.process_id].active) for each in (client, other))
-    if task in client.prev_active and _lacking(client, client.prev_active) <= KEPT_UP_TO * (
-        _lacking(other, other.prev_active) + lag
-    ):
+    mine, others = (ran.get(each.process_id, ()) for each in (client, other))
+    if task in mine and _lacking(client, mine) <= KEPT_UP_TO * (_lacking(other, others) + lag):
         return False
     return now > its + lag
+
+
+def _previous_owners(cluster: Cluster, config: AssignConfig) -> dict[UUID, list[TaskId]]:
+    """Return the stateful tasks that each process ran: of several that claim one, the most caught-up, then the first.
+
+    A process that did not hear of the last assignment claims what it ran before.
+    """
+    best: dict[TaskId, tuple[bool, int, int, UUID]] = {}
+    for number, client in enumerate(sorted(cluster.clients, key=lambda client: process_order(client.process_id))):
+        for task in client.prev_active & cluster.stateful:
+            lag = client.lags[task]
+            behind = not is_caught_up(lag, config.acceptable_recovery_lag)
+            claim = (behind, rank(lag, config.acceptable_recovery_lag), number, client.process_id)
+            best[task] = min(claim, best.get(task, claim))
+    ran: dict[UUID, list[TaskId]] = {}
+    for task, (*_, process) in best.items():
+        ran.setdefault(process, []).append(task)
+    return ran
 
 
 def check_waiting(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:

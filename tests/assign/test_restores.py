@@ -236,3 +236,19 @@ def test_every_group_comes_to_rest_balanced_with_every_property_and_no_more_chan
         changes.append(sum(len(each.changed) for each in rounds))
     assert owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks) <= changes[1]
     assert changes[1] <= changes[0]
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_plans_have_every_property_where_processes_claim_what_others_run_by_now(seed):
+    """A process that did not hear of the last assignment claims what it ran before it."""
+    random = Random(seed)
+    cluster, config, _ends = restoring_group(random)
+    clients = []
+    for client in cluster.clients:
+        kept = {task for task in sorted(cluster.stateful) if random.random() < 0.3}
+        clients.append(
+            replace(client, prev_active=client.prev_active | kept, prev_standby=frozenset(client.lags.reported) - kept)
+        )
+    cluster = replace(cluster, clients=tuple(clients))
+    assert check(cluster, config, least_movement(cluster, config)) == []
