@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.member import Started
+from kstreams_assign.group.streams_outlook import Outlook
 from kstreams_assign.model import TaskId
 
 LOOK_INTERVAL_MS = 1_000
@@ -30,15 +31,9 @@ STAGGER_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """What this process would get if it joined now: ``active`` tasks, those of them with ``state``, ``standby`` tasks.
+    """What this process would get if it joined now."""
 
-    ``at_once``: why it should not wait; None: it may.
-    """
-
-    active: frozenset[TaskId] = frozenset()
-    state: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    at_once: str | None = None
+    outlook: Outlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class WarmJoin:
         self._stagger_ms = stagger_ms
         self._ends_ms = self._looked_ms = 0
         self._turn_ms: int | None = None
-        self._seen: GroupSeen | None = None
+        self._outlook: Outlook | None = None
         self.joins = False
         """Whether ``JoinGroup`` was returned: then nothing more follows."""
 
@@ -113,16 +108,17 @@ class WarmJoin:
         return [LookAtGroup()]
 
     def _group_seen(self, event: GroupSeen, _now_ms: int) -> list[Effect]:
-        if event.at_once is not None:
-            return self._join(event.at_once)
-        if not event.state:
-            return self._join("it gets no task with state", event.active)
-        before, self._seen = self._seen, event
-        if before == event:
+        outlook = event.outlook
+        if outlook.at_once is not None:
+            return self._join(outlook.at_once)
+        if not outlook.state:
+            return self._join("it gets no task with state", outlook.active)
+        before, self._outlook = self._outlook, outlook
+        if before == outlook:
             return []
         self._turn_ms = None
-        tasks = event.state | event.standby
-        return [] if before is not None and before.state | before.standby == tasks else [WarmUp(tasks)]
+        tasks = outlook.restorable
+        return [] if before is not None and before.restorable == tasks else [WarmUp(tasks)]
 
     def _look_failed(self, event: LookFailed, now_ms: int) -> list[Effect]:
         if not event.passing:
@@ -132,15 +128,15 @@ class WarmJoin:
     def _lags_measured(self, event: LagsMeasured, now_ms: int) -> list[Effect]:
         if ended := self._time_out(now_ms):
             return ended
-        if self._seen is not None and self._is_warm(self._seen.state, event.lags):
-            return self._take_turn(self._seen, now_ms)
+        if self._outlook is not None and self._is_warm(self._outlook.state, event.lags):
+            return self._take_turn(self._outlook, now_ms)
         self._turn_ms = None
         return self._look(now_ms) if now_ms >= self._looked_ms + LOOK_INTERVAL_MS else []
 
     def _is_warm(self, state: frozenset[TaskId], lags: Mapping[TaskId, int]) -> bool:
         return state <= {task for task, lag in lags.items() if lag <= self._acceptable}
 
-    def _take_turn(self, seen: GroupSeen, now_ms: int) -> list[Effect]:
+    def _take_turn(self, outlook: Outlook, now_ms: int) -> list[Effect]:
         """Join if the group is as it was, as of a look that was made when the turn came."""
         if self._turn_ms is None:
             self._turn_ms = now_ms + self._stagger_ms
@@ -148,12 +144,12 @@ class WarmJoin:
             return []
         if self._looked_ms < self._turn_ms:
             return self._look(now_ms)
-        return self._join(f"{_counted(len(seen.state))} warm", seen.active)
+        return self._join(f"{_counted(len(outlook.state))} warm", outlook.active)
 
     def _time_out(self, now_ms: int) -> list[Effect]:
         if now_ms < self._ends_ms:
             return []
-        awaited = frozenset() if self._seen is None else self._seen.active
+        awaited = frozenset() if self._outlook is None else self._outlook.active
         return self._join(f"its state is not warm after warm_join_timeout_ms = {self._timeout_ms}", awaited)
 
     def _join(self, reason: str, awaited: frozenset[TaskId] = frozenset()) -> list[Effect]:

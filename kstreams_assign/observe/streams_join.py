@@ -5,29 +5,14 @@ Pure. What must not live here: whether it waits until that is warm (``engine.war
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kstreams_assign.assign.streams_group import predict_process
-from kstreams_assign.model import TaskId
+from kstreams_assign.group.streams_outlook import Outlook
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.observe.streams_state import playable
 
 NO_MEMBERS = "the group has no members"
 KNOWN = "the group still has this member"
 NO_OWNER = "the group has tasks without an owner"
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The tasks of a process that joins: ``active``, those of them with ``state``, ``standby``.
-
-    ``at_once``: why it should join without restoring anything first; then the tasks are not known.
-    """
-
-    active: frozenset[TaskId] = frozenset()
-    state: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    at_once: str | None = None
 
 
 def outlook(snapshot: StreamsSnapshot | None, process_id: str, member_id: str) -> Outlook:

@@ -54,7 +54,8 @@ from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.pulse import Pulse
-from kstreams_assign.worker.streams_assignments import LOOK_UP_S, Assignments
+from kstreams_assign.worker.streams_assignments import Assignments
+from kstreams_assign.worker.streams_look import LOOK_UP_S, GroupLook
 from kstreams_assign.worker.streams_status import StatusWarnings
 from kstreams_assign.worker.warm_joining import WarmJoining
 
@@ -126,8 +127,7 @@ class StreamsMember:
             config,
             str(process),
             self._member_id,
-            self._heartbeats,
-            admin,
+            GroupLook(config.application_id, self._heartbeats, admin),
             self._assignments,
             lags,
             log,

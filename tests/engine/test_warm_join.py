@@ -18,6 +18,7 @@ from kstreams_assign.engine.warm_join import (
     WarmUp,
 )
 from kstreams_assign.group.member import Started
+from kstreams_assign.group.streams_outlook import Outlook
 from kstreams_assign.model import TaskId
 
 ACCEPTABLE, TIMEOUT_MS, STAGGER_MS = 100, 60_000, 700
@@ -32,7 +33,7 @@ def lags(**by_task: int) -> LagsMeasured:
 
 
 def seen(*partitions: int, standby: frozenset[TaskId] = frozenset()) -> GroupSeen:
-    return GroupSeen(tasks(*partitions) | {TaskId(1, 0)}, tasks(*partitions), standby)
+    return GroupSeen(Outlook(tasks(*partitions) | {TaskId(1, 0)}, tasks(*partitions), standby))
 
 
 class Joiner:
@@ -99,12 +100,14 @@ def test_it_looks_again_and_follows_the_group() -> None:
 
 
 def test_it_joins_at_once_where_waiting_has_no_use() -> None:
-    assert Joiner().handle(GroupSeen(at_once="the group has no members")) == [JoinGroup("the group has no members")]
-    stateless = Joiner().handle(GroupSeen(active=tasks(1)))
+    assert Joiner().handle(GroupSeen(Outlook(at_once="the group has no members"))) == [
+        JoinGroup("the group has no members")
+    ]
+    stateless = Joiner().handle(GroupSeen(Outlook(active=tasks(1))))
     assert stateless == [JoinGroup("it gets no task with state", tasks(1))]
     later = Joiner()
     later.handle(seen(1))
-    assert later.handle(GroupSeen(at_once="a member died")) == [JoinGroup("a member died")]
+    assert later.handle(GroupSeen(Outlook(at_once="a member died"))) == [JoinGroup("a member died")]
 
 
 def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_be_known() -> None:
