@@ -25,6 +25,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership, Work
 from kstreams_assign.worker.predecessors import PredecessorCleanup
+from kstreams_assign.worker.state_sizes import measure_disk
 from kstreams_assign.worker.streams_look import GroupLook
 from kstreams_assign.worker.streams_member import StreamsMember
 
@@ -109,6 +110,7 @@ def streams_member(
             log,
             connections,
             lags,
+            lambda: measure_disk(directory),
             drained,
         )
     except BaseException:

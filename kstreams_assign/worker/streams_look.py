@@ -5,13 +5,14 @@ The only place where a worker reads these settings. What must not live here: wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import StreamsCoordinator
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
-from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, topics_of
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
 
 LOOK_UP_S = 1.0
 """How long one question may take."""
@@ -26,7 +27,7 @@ class GroupLook:
         self._admin = admin
 
     def snapshot(self) -> StreamsSnapshot | None:
-        """Return the group as it is now, without offsets; None where the brokers have no such group.
+        """Return the group as it is now, with offsets as far as they are known; None where there is no such group.
 
         Raises ``BrokerUnavailable``, ``BrokerError``, ``MalformedUserData``.
         """
@@ -34,7 +35,21 @@ class GroupLook:
         if described is None:
             return None
         counts = self._admin.partition_counts(topics_of(described), LOOK_UP_S)
-        return StreamsSnapshot(described, wall_ms(), counts, settings=self.settings())
+        bounds = self._bounds(changelog_partitions(described, counts))
+        return StreamsSnapshot(
+            described,
+            wall_ms(),
+            counts,
+            {partition: end for partition, (_, end) in bounds.items()},
+            {partition: begin for partition, (begin, _) in bounds.items()},
+            self.settings(),
+        )
+
+    def _bounds(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        try:
+            return self._admin.bounds(partitions, LOOK_UP_S)
+        except BrokerError:
+            return {}
 
     def settings(self) -> Mapping[str, str]:
         """Return the brokers' settings of the group; none where this process may not read them.

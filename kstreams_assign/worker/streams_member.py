@@ -23,6 +23,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -92,6 +93,7 @@ class StreamsMember:
         log: EventLog,
         connections: StreamsConnections,
         lags: Callable[[], Mapping[TaskId, int]],
+        disk: Callable[[], Disk | None],
         drained: Callable[[], None],
     ) -> None:
         self._config = config
@@ -130,6 +132,7 @@ class StreamsMember:
             GroupLook(config.application_id, self._heartbeats, admin),
             self._assignments,
             lags,
+            disk,
             log,
         )
         self._reason = "first join"
