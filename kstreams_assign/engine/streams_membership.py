@@ -160,11 +160,14 @@ class StreamsMembership:
 
     @property
     def _held(self) -> StreamsTasks:
-        """Return what may run here: while an assignment is adopted, its tasks and those that are not released yet.
+        """Return what may run here: while an assignment is adopted, also its tasks and those of the one that waits.
 
-        A report without the new tasks would let the coordinator give them to another member at once.
+        A report without the new tasks would let the coordinator give them to another member at once, and those that
+        wait may run before it arrives.
         """
-        return self.owned if self._adopting is None else self.owned.with_those_of(self._adopting)
+        if self._adopting is None or self._target is None:
+            return self.owned
+        return self.owned.with_those_of(self._adopting).with_those_of(self._target)
 
     def leaving_request(self) -> StreamsHeartbeatRequest | None:
         """Return the heartbeat that takes a closed member out of the group; None if the group cannot know it.

@@ -61,11 +61,27 @@ class ReleasedFirst(Checker):
         self._holders = {task: holder for task, holder in self._holders.items() if holder != member}
 
 
+class ReportsWhatRuns(Checker):
+    """What a member reports that it owns includes all tasks that it runs: the coordinator may give the others on."""
+
+    invariant = "a report names all tasks that run"
+
+    def answered(self, member: str, owned: StreamsTasks | None, given: StreamsTasks) -> None:  # noqa: ARG002
+        if owned is None:
+            return
+        for process in self.world.processes:
+            client = process.membership.client
+            if client.member_id == member and client.joined:
+                for task in sorted(process.loop.running.keys() - owned.active):
+                    self.report_violation(f"{process.run.name} runs {task}, and reports that it has released it")
+
+
 def every_streams_checker() -> list[Checker]:
     """Return a new checker of each kind, for a streams group."""
     kinds = (
         OneOwnerAtATime,
         ReleasedFirst,
+        ReportsWhatRuns,
         FencedIsSilent,
         OffsetsGoOn,
         OutputsComplete,

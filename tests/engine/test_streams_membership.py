@@ -145,6 +145,20 @@ def test_an_assignment_that_comes_during_another_one_waits() -> None:
     assert member.handle(TasksReleased(2)) == [events.AdoptTasks(3, 4, tasks(0, 1, 2))]
 
 
+def test_an_assignment_that_waits_is_reported_with_those_before_it() -> None:
+    """It may be adopted while the report is under way; a report without it would let the coordinator give it on."""
+    member = joined(0)
+    member.beat()
+    member.handle(answer(4, 0, 1))
+    assert member.beat().active_tasks == rows(0, 1)
+    member.handle(answer(5, 0, 1, 2))
+    report = member.beat()
+    assert report.active_tasks == rows(0, 1, 2)
+    (adopted,) = member.handle(TasksReleased(2))
+    assert isinstance(adopted, events.AdoptTasks)
+    assert adopted.tasks == tasks(0, 1, 2)
+
+
 def test_an_assignment_that_is_taken_back_before_it_is_adopted_is_reported() -> None:
     member = joined(0)
     member.beat()

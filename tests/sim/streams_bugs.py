@@ -9,10 +9,11 @@ from typing import ClassVar
 
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.streams_errors import AGAIN, FENCED
-from kstreams_assign.engine.streams_membership import State, StreamsMembership
+from kstreams_assign.engine.streams_membership import StreamsMembership
 from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group.member import Adopt, TasksReleased
 from kstreams_assign.sim import loop
+from kstreams_assign.sim.streams_checkers import ReportsWhatRuns
 from kstreams_assign.sim.streams_coordinator import StreamsCoordinator
 from tests.sim.bugs import Bug
 
@@ -44,15 +45,6 @@ class TrustingMember(StreamsMembership):
         return super()._heed_tasks(response, now_ms)
 
 
-class HastyMember(StreamsMembership):
-    """Joins again before its tasks are dropped."""
-
-    def _join_again(self, reason):
-        effects = super()._join_again(reason)
-        self.state, self._due_ms = State.JOINING, 0
-        return effects
-
-
 class RashTasks(Tasks):
     """Releases a task that failed during a commit while its records may still arrive."""
 
@@ -73,13 +65,25 @@ def fencing_ignored(monkeypatch):
     monkeypatch.setattr(engine, "AGAIN", AGAIN | FENCED)
 
 
+def reports_unread(monkeypatch):
+    """As ``GenerousMember``, without the checker that reads reports: the one of owners finds it later."""
+    member(GenerousMember)(monkeypatch)
+    monkeypatch.setattr(ReportsWhatRuns, "answered", lambda *_: None)
+
+
 def owners_ignored(monkeypatch):
     """The coordinator gives a task to its new owner at once."""
     monkeypatch.setattr(StreamsCoordinator, "_unreleased", lambda *_: frozenset())
 
 
 STREAMS_BUGS = (
-    Bug("a task is reported as released while it runs", "one active owner per task", member(GenerousMember), 6),
+    Bug("a task is reported as released while it runs", "a report names all tasks that run", member(GenerousMember)),
+    Bug(
+        "a task is reported as released while it runs, and no checker reads reports",
+        "one active owner per task",
+        reports_unread,
+        6,
+    ),
     Bug("a release is not reported", "the group comes to rest", member(ReticentMember)),
     Bug("an assignment is not looked up", "the group comes to rest", member(TrustingMember), 50),
     Bug("fencing is ignored", "the group comes to rest", fencing_ignored),

@@ -40,6 +40,11 @@ def violated(played):
     return [violation for outcome in played for violation in outcome.violations]
 
 
+def first_violations(played):
+    """Yield what each seed violated first; play only as many seeds as are asked for."""
+    return (outcome.violations[0] for outcome in played if outcome.violations)
+
+
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_all_invariants_hold_under_faults_and_the_group_comes_to_rest(exactly_once):
     played = [play(draw(seed, exactly_once=exactly_once)) for seed in SEEDS]
@@ -104,7 +109,7 @@ def test_a_drain_only_closes():
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
     played = (play(draw(seed, exactly_once=bug.exactly_once)) for seed in range(bug.first, bug.first + LOOKED_AT))
-    assert violated(played)[0].invariant == bug.invariant
+    assert next(first_violations(played)).invariant == bug.invariant
 
 
 @pytest.mark.parametrize("name", sample(SHARED, 3))
@@ -112,4 +117,4 @@ def test_a_bug_that_both_kinds_of_groups_show_is_found(name, monkeypatch):
     (bug,) = [each for each in BUGS if each.name == name]
     bug.plant(monkeypatch)
     played = (play(draw(seed, exactly_once=bug.exactly_once)) for seed in range(LOOKED_AT))
-    assert bug.invariant in {violation.invariant for violation in violated(played)}
+    assert any(violation.invariant == bug.invariant for violation in first_violations(played))
