@@ -20,10 +20,17 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "exactly_once_v2"
 
 
+class GroupProtocol(StrEnum):
+    """Values of ``group_protocol``."""
+
+    CLASSIC = "classic"
+    STREAMS = "streams"
+
+
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
-GROUP_PROTOCOLS = ("classic", "streams")
+GROUP_PROTOCOLS = tuple(each.value for each in GroupProtocol)
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 SIGTERM_MEANINGS = ("close", "restart")

@@ -17,7 +17,7 @@ from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
 from kstreams_assign.config import Config
 from kstreams_assign.engine import membership as engine
-from kstreams_assign.errors import BrokerUnavailable, InstanceFenced
+from kstreams_assign.errors import BrokerUnavailable, CommitRefused, InstanceFenced
 from kstreams_assign.events import (
     AssignedEvent,
     BrokerUnavailableEvent,
@@ -60,8 +60,8 @@ class Work(Protocol):
         """Take over an assignment, then report ``TasksReleased``."""
         ...
 
-    def drop_all(self, reason: str) -> None:
-        """Forget all tasks."""
+    def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
+        """Forget all tasks; then make a call, in the thread that has them."""
         ...
 
     @property
@@ -131,8 +131,14 @@ class Membership:
     # --- what the processing loop needs ----------------------------------------
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
     ) -> None:
+        if only_as is not None and self._client.transaction_member() != only_as:
+            raise CommitRefused("commit offsets: the generation is over")
         self._client.commit(offsets, timeout_s, metadata)
 
     def member(self) -> MemberId:

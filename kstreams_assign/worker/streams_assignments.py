@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -95,12 +95,12 @@ class Assignments:
         with self._lock:
             self._kept = frozenset()
 
-    def drop_all(self, reason: str) -> None:
-        """Have the loop drop all tasks, and forget the assignments."""
+    def drop_all(self, reason: str, then: Callable[[], None]) -> None:
+        """Have the loop drop all tasks and then make a call, and forget the assignments."""
         with self._lock:
             self._waiting = self._given = None
             self._kept = self._assigned_warmups = frozenset()
-            self._processor.drop_all(reason)
+            self._processor.drop_all(reason, then)
 
     def turn(self) -> None:
         """Give the loop what waits, or the same tasks again if their inputs have changed, or less is kept warm."""

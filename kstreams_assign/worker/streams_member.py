@@ -70,6 +70,7 @@ _STATES: Mapping[engine.State, machine.State] = {
     engine.State.UNJOINED: machine.State.UNJOINED,
     engine.State.JOINING: machine.State.JOINING,
     engine.State.MEMBER: machine.State.STABLE,
+    engine.State.FENCED: machine.State.JOINING,
     engine.State.STALLED: machine.State.UNJOINED,
     engine.State.CLOSED: machine.State.CLOSED,
 }
@@ -170,7 +171,7 @@ class StreamsMember:
                 self._assignments.take(effect)
             case machine.DropAll(reason):
                 self.losses += 1
-                self._assignments.drop_all(reason)
+                self._assignments.drop_all(reason, lambda: self.handle(do.TasksDropped()))
             case do.AnnounceStatus(status):
                 self._status.hear(status, _now_ms())
             case do.AwaitingEnded():
@@ -181,15 +182,24 @@ class StreamsMember:
                 assert_never(effect)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
     ) -> None:
         """Commit next offsets at the present epoch; where the coordinator has a newer one, wait for that.
 
+        Under the epoch of a later membership the coordinator would take offsets of tasks that are others' by then.
         Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerUnavailable``.
         """
-        deadline = time.monotonic() + timeout_s
+        losses, deadline = self.losses, time.monotonic() + timeout_s
         while True:
             member = self.transaction_member()
+            if self.losses != losses:
+                raise CommitRefused("commit offsets: the membership was lost meanwhile")
+            if only_as is not None and member != only_as:
+                raise CommitRefused("commit offsets: the epoch is over")
             try:
                 return self._commits.commit(self._config.application_id, member, offsets, metadata)
             except CommitDeferred:

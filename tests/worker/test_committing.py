@@ -74,7 +74,11 @@ class Group:
         return self.who
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        _only_as: MemberId | None = None,
     ) -> None:
         assert timeout_s > 0
         assert metadata == {INPUT: "newest"}
