@@ -92,7 +92,7 @@ class Tasks:
         self._tasks = TasksInHand()
         self._generation: int | None = None
         self._releasing: frozenset[TaskId] | None = None
-        self._rejoining = self._fenced = self._last_commit = False
+        self._rejoining = self._fenced = self._last_commit = self._ended = False
         self._stop: StopAsked | None = None
         self._next_commit_ms = 0
         self._wait_for_next: list[_Waiting] = []
@@ -211,6 +211,8 @@ class Tasks:
 
     def _drop_all(self, event: member.DropAll, _now_ms: int) -> list[Effect]:
         """Write and commit nothing more of what runs; replicas stay on disk, and are closed too."""
+        if self._ended:
+            return []
         self._wait_for_present, self._wait_for_next = [], []
         self._fenced = False
         effects: list[Effect] = [AbandonCommit(), *self._tasks.free()]
@@ -218,7 +220,8 @@ class Tasks:
             effects += self._tasks.move(task, TaskEvent.LOST)
         self._releasing = None
         effects.append(AnnounceLoss(event.reason))
-        return effects if self._stop is None else [*effects, EndLoop()]
+        self._ended = self._stop is not None
+        return [*effects, EndLoop()] if self._ended else effects
 
     # --- what the restore thread reports -------------------------------------------------
 
@@ -360,6 +363,7 @@ class Tasks:
         return self._begin_commit(now_ms)
 
     def _close_all(self) -> list[Effect]:
+        self._ended = True
         running = self._tasks.running(self._tasks)
         given_up = self._stop is not None and self._stop.failed  # what the last commit began with may not be committed
         times = running and self._exactly_once and not (self._rejoining or self._fenced or given_up)

@@ -47,6 +47,7 @@ from kstreams_assign.events.group import (
     LeaveFailedEvent,
     LostEvent,
     MemberNotKeptEvent,
+    NoRoomEvent,
     Placement,
     PredecessorRemovedEvent,
     PredecessorStaysEvent,
@@ -129,6 +130,7 @@ __all__ = [
     "LookupFailedEvent",
     "LostEvent",
     "MemberNotKeptEvent",
+    "NoRoomEvent",
     "OpenTransaction",
     "Placement",
     "PredecessorRemovedEvent",
@@ -180,6 +182,7 @@ Event = (
     | PredecessorRemovedEvent
     | PredecessorStaysEvent
     | MemberNotKeptEvent
+    | NoRoomEvent
     | WarmingUpEvent
     | WarmJoinEvent
     | AwaitedTasksEvent

@@ -180,6 +180,15 @@ class WarmingUpEvent(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoomEvent(WarningEvent):
+    """The state of tasks is not restored before this process joins a streams group: the disk has no room for it."""
+
+    name: ClassVar[str] = "no_room"
+    tasks: tuple[str, ...]
+    """Those tasks; they are silent while their state is restored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WarmJoinEvent(ReasonEvent):
     """This process joins a streams group now: its state is warm, or waiting has no use."""
 

@@ -21,8 +21,8 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_na
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.meters import Durations
+from kstreams_assign.worker.streams_look import LOOK_UP_S
 
-LOOK_UP_S = 1.0
 WATCH_S = 5.0
 
 BEFORE_ASSIGNMENTS = 0

@@ -23,6 +23,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -54,7 +55,8 @@ from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.pulse import Pulse
-from kstreams_assign.worker.streams_assignments import LOOK_UP_S, Assignments
+from kstreams_assign.worker.streams_assignments import Assignments
+from kstreams_assign.worker.streams_look import LOOK_UP_S, GroupLook
 from kstreams_assign.worker.streams_status import StatusWarnings
 from kstreams_assign.worker.warm_joining import WarmJoining
 
@@ -91,6 +93,7 @@ class StreamsMember:
         log: EventLog,
         connections: StreamsConnections,
         lags: Callable[[], Mapping[TaskId, int]],
+        disk: Callable[[], Disk | None],
         drained: Callable[[], None],
     ) -> None:
         self._config = config
@@ -126,10 +129,10 @@ class StreamsMember:
             config,
             str(process),
             self._member_id,
-            self._heartbeats,
-            admin,
+            GroupLook(config.application_id, self._heartbeats, admin),
             self._assignments,
             lags,
+            disk,
             log,
         )
         self._reason = "first join"

@@ -422,6 +422,7 @@ def test_a_process_that_loses_its_membership_while_it_ends_closes_everything(mac
     effects = machine.handle(member.DropAll("the group went on"))
     assert handed_over(effects) == [do.CloseTask(TASK, 1)]
     assert effects[-1] == do.EndLoop()
+    assert machine.handle(member.DropAll("once more")) == [], "nothing is left to drop"
 
 
 # --- time -----------------------------------------------------------------------------

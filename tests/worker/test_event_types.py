@@ -50,6 +50,7 @@ JSON_FIELDS = {
     "predecessor_stays": "reason",
     "member_not_kept": "warnings",
     "warming_up": "tasks",
+    "no_room": "warnings tasks",
     "warm_join": "reason",
     "awaited_tasks": "awaited missing",
     "group_status": "warnings",

@@ -129,6 +129,7 @@ class Scene:
             EventLog("me", self.events.append),
             connections,
             dict,
+            lambda: None,
             self.drained.set,
         )
         return self.member
