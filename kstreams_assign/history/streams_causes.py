@@ -10,11 +10,11 @@ from kstreams_assign.history.causes import CERTAIN, LIKELY, Cause, Finding, some
 from kstreams_assign.history.streams_memory import StoredStreamsMember, Target
 
 
-def streams_cause(target: Target, before: Target | None, ended_ms: int) -> Cause:
-    """Why ``target`` came after ``before``; ``ended_ms`` is when the rebalance ended."""
-    took = "" if target.began_ms is None else f"; the epoch began {ended_ms - target.began_ms} ms before"
+def streams_cause(target: Target, before: Target | None, *, completed: bool) -> Cause:
+    """Why ``target`` came after ``before``; ``completed``: before the next target came."""
+    note = "" if completed else "; the next assignment came before all members had this one"
     if before is None:
-        return Cause("first", CERTAIN, f"nothing is known of the group before this epoch{took}")
+        return Cause("first", CERTAIN, f"nothing is known of the group before this epoch{note}")
     now, old = _processes(target), _processes(before)
     joined, gone = sorted(now - old), sorted(old - now)
     if not target.members:
@@ -22,12 +22,12 @@ def streams_cause(target: Target, before: Target | None, ended_ms: int) -> Cause
     finds = (_membership(target, before), _rejoin(target, before), _topics(target, before), _settings(target, before))
     traces = [trace for trace in finds if trace is not None]
     if not traces:
-        return Cause(None, None, f"no record says why{took}", joined, gone)
+        return Cause(None, None, f"no record says why{note}", joined, gone)
     first, *others = traces
     confidence = LIKELY if any(trace.confidence == CERTAIN for trace in others) else first.confidence
     also = "".join(f"; also {trace.evidence}" for trace in others)
     return Cause(
-        first.cause or None, confidence if first.cause else None, f"{first.evidence}{also}{took}", joined, gone
+        first.cause or None, confidence if first.cause else None, f"{first.evidence}{also}{note}", joined, gone
     )
 
 

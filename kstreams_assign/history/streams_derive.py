@@ -211,7 +211,7 @@ class StreamsGroup:
         planned = sum(move.planned for move in moves)
         counted = (None, None) if memory.before is None else (planned, len(moves) - planned)
         seen = StreamsGeneration(at, state, target, dict(memory.current), memory.members, memory.changelogs)
-        cause = streams_cause(target, memory.before, time_ms)
+        cause = streams_cause(target, memory.before, completed=state != RECONCILING)
         add_generation(self._tables, seen, cause, counted, sampled_near(self._ends, time_ms))
         if state == STABLE:
             forget_dropped_copies(memory)
