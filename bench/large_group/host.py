@@ -48,6 +48,7 @@ class Host:
         self._held: dict[int, frozenset[TaskId]] = {}
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._begun = threading.Event()
         self._ended = False
 
     # --- from standard input ------------------------------------------------------------
@@ -67,6 +68,7 @@ class Host:
         for each in list(self._members):
             self._remove(each)
         self._ended = True
+        self._begun.set()
 
     def _add(self, number: int) -> None:
         """Make a member; a broker that is busy with others is asked again."""
@@ -79,6 +81,7 @@ class Host:
                 self._say("warning", number, text=str(cause))
             else:
                 self._members[number] = member.__enter__()
+                self._begun.set()
 
     def _remove(self, number: int) -> None:
         self._members.pop(number).__exit__(None, None, None)
@@ -87,12 +90,15 @@ class Host:
 
     def run(self) -> None:
         """Answer the members' questions until all have left."""
+        self._begun.wait()
         while not self._ended:
-            if not sum(self._turn(number, member) for number, member in list(self._members.items())):
-                time.sleep(TURN_S)
+            members = list(self._members.items())
+            news = sum(self._turn(number, member, 0) for number, member in members)
+            if members and not news:
+                self._turn(*members[0], TURN_S)
 
-    def _turn(self, number: int, member: GroupMember) -> bool:
-        match member.poll(0):
+    def _turn(self, number: int, member: GroupMember, timeout_s: float) -> bool:
+        match member.poll(timeout_s):
             case None:
                 return False
             case CommitDue():
