@@ -92,6 +92,9 @@ class Protocol:
         assert (len(partitions), user_data) == (1, b"")
         self.generations.append(generation)
 
+    def turn_soon(self) -> None:
+        pass
+
     def lost(self) -> None:
         raise AssertionError("the group kept this member")
 

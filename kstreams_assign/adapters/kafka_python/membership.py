@@ -7,7 +7,8 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
 it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
 and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
-topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
+topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced,
+or first that a rebalance begins.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
 ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
@@ -68,6 +69,10 @@ class Protocolist(Protocol):
         """The group went on without us; what we owned is owned by others."""
         ...
 
+    def turn_soon(self) -> None:
+        """A heartbeat or a commit was refused, so ``needs_join`` or ``beat`` may have another answer now."""
+        ...
+
 
 class _Consumer(KafkaConsumer):  # type: ignore[misc]
     """kafka-python's consumer, without the thread and the sockets that it leaves behind when it cannot be made."""
@@ -120,7 +125,7 @@ class GroupClient:
         self._retry_where_the_coordinator_fails()
         assignor.before_join = self._notice_loss
         self._fenced: FencedInstanceIdError | None = None
-        self._notice_fencing()
+        self._notice_refusals()
 
     def _subscribe(self, assignor: _StreamAssignor, protocolist: Protocolist, pattern: str | None) -> None:
         listener = _LostListener(protocolist)
@@ -139,18 +144,25 @@ class GroupClient:
             subscription.assign_from_subscribed([])
             self._protocolist.lost()
 
-    def _notice_fencing(self) -> None:
-        """A static member that is fenced: the client only stops its heartbeats then, and says nothing."""
-        handle = self._coordinator._handle_heartbeat_response
+    def _notice_refusals(self) -> None:
+        """Report each at once. The client only stops its heartbeats for a static member that is fenced."""
+        handle, rejoin = self._coordinator._handle_heartbeat_response, self._coordinator.request_rejoin
 
         def handle_heartbeat_response(response: Any, send_time: float) -> None:
             try:
                 handle(response, send_time)
-            except FencedInstanceIdError as fenced:
-                self._fenced = fenced
+            except BaseException as refused:
+                if isinstance(refused, FencedInstanceIdError):
+                    self._fenced = refused
+                self._protocolist.turn_soon()
                 raise
 
+        def request_rejoin() -> None:
+            rejoin()
+            self._protocolist.turn_soon()
+
         self._coordinator._handle_heartbeat_response = handle_heartbeat_response
+        self._coordinator.request_rejoin = request_rejoin
 
     def _retry_where_the_coordinator_fails(self) -> None:
         """Keep the client from giving up at an unexpected error of the coordinator.
