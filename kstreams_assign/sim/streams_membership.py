@@ -1,7 +1,7 @@
 """The shell of a member of a streams group (KIP-1071) in simulated time, as ``worker.streams_member`` is it.
 
-Nothing is decided here: ``engine.streams_membership`` says what is sent, owned and adopted. A warm join is not
-simulated.
+Nothing is decided here: ``engine.streams_membership`` says what is sent, owned and adopted. Not simulated: warm joins,
+calls of a function that stall, shutdown of the application.
 """
 
 from __future__ import annotations
