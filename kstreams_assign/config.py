@@ -214,13 +214,14 @@ class Config:
 
     warm_join: bool = True
     """Whether a process first restores the state of the tasks that it will get in a streams group, and then joins: its
-    tasks are silent for a moment, whatever the size of their state."""
+    tasks are silent for a moment, whatever the size of their state. It also restores the tasks of members that drain,
+    and has its own restored when it drains."""
 
     warm_join_timeout_ms: int = 3_600_000
-    """Milliseconds after which it joins in any case."""
+    """Milliseconds after which it joins, or leaves when it drains, in any case."""
 
     warm_join_max_bytes: int | None = None
-    """Bytes of disk that the state of these tasks may take before it joins; None: nine tenths of the disk of
+    """Bytes of disk that the state of these tasks may take before they come; None: nine tenths of the disk of
     ``state_dir``, as far as they are free. A task that is predicted to take more is not restored first."""
 
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"

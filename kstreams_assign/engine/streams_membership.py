@@ -387,8 +387,11 @@ class StreamsMembership:
 
     # --- what the process asks for -----------------------------------------------------
 
-    def _tasks_awaited(self, event: TasksAwaited, _now_ms: int) -> list[Effect]:
-        self._awaited, self._awaited_until_ms = event.tasks, None
+    def _tasks_awaited(self, event: TasksAwaited, now_ms: int) -> list[Effect]:
+        """Await these tasks, too. A member asks for them at once, unless its last heartbeat failed."""
+        self._awaited, self._awaited_until_ms = self._awaited | event.tasks, None
+        if self.state is State.MEMBER and self._failures == 0:
+            self._due_ms = min(self._due_ms, now_ms)
         return []
 
     def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:

@@ -55,8 +55,11 @@ from kstreams_assign.events.group import (
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
+    WarmingElsewhereEvent,
     WarmingUpEvent,
     WarmJoinEvent,
+    WarmLeaveEvent,
+    WarmLeaveOffEvent,
 )
 from kstreams_assign.events.process import (
     BrokerUnavailableEvent,
@@ -163,6 +166,9 @@ __all__ = [
     "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
     "WarmJoinEvent",
+    "WarmLeaveEvent",
+    "WarmLeaveOffEvent",
+    "WarmingElsewhereEvent",
     "WarmingUpEvent",
     "WarningEvent",
     "WarningsEvent",
@@ -185,6 +191,9 @@ Event = (
     | NoRoomEvent
     | WarmingUpEvent
     | WarmJoinEvent
+    | WarmingElsewhereEvent
+    | WarmLeaveEvent
+    | WarmLeaveOffEvent
     | AwaitedTasksEvent
     | GroupStatusEvent
     | DrainRefusedEvent

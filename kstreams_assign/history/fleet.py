@@ -17,7 +17,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.history.replay import replay
+from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import read_settings
@@ -30,7 +30,7 @@ DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
 
 _PLACE = ("offsets_partition", "offsets_offset")
 NEEDED: Mapping[str, tuple[str, ...]] = {
-    "rebalances": (*_PLACE, "generation", "owner_changes", "cause"),
+    "rebalances": (*_PLACE, "generation", "protocol", "owner_changes", "cause"),
     "members": (*_PLACE, "process_id", "tags", "offset_sums"),
     "task_placements": (*_PLACE, "task", "role", "process_id"),
     "end_offsets": (*_PLACE, "task", "end_offset"),
@@ -186,7 +186,7 @@ class ReplayJob:
         name, replayed = group["group"], replay(group, self.alternatives)
         for answer in replayed.answers:
             yield {"group": name, **answer._asdict()}
-        rebalances = group["rebalances"]
+        rebalances = [row for row in group["rebalances"] or () if is_classic(row)]
         notes = {
             CONTINUED: replayed.continued,
             RECORDED_CHANGES: sum(row["owner_changes"] or 0 for row in rebalances),

@@ -424,8 +424,13 @@ class Committer:
 
     def _commit_offsets(self, wait: bool) -> _Result | None:
         if self._answer is None:
-            offsets, metadata = self.offsets(), self._metadata()
-            self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s, metadata))
+            offsets, metadata, membership = self.offsets(), self._metadata(), self._membership
+
+            def commit() -> None:
+                membership.check_kept()
+                self._commits.commit(offsets, self._timeout_s, metadata)
+
+            self._answer = self._sender.submit(commit)
         if not wait and not self._answer.done():
             return None
         answer, self._answer = self._answer, None

@@ -47,6 +47,7 @@ class Assignments:
         self._given: tuple[int, Adopted] | None = None
         self._looked_s = 0.0
         self._kept: frozenset[TaskId] = frozenset()
+        self._kept_for_leavers: frozenset[TaskId] = frozenset()
         self._assigned_warmups: frozenset[TaskId] = frozenset()
         self.durations = Durations()
         """From a join to its assignment."""
@@ -90,8 +91,16 @@ class Assignments:
                 self._given = BEFORE_ASSIGNMENTS, self._with_kept(Adopted({}, frozenset(), frozenset()))
                 self._processor.adopt(*self._given)
 
+    def keep_for_leavers(self, tasks: frozenset[TaskId]) -> None:
+        """Have the loop keep the state of these tasks up to date, too: members that have them are about to leave.
+
+        That holds from the next turn on, and also if this membership is lost.
+        """
+        with self._lock:
+            self._kept_for_leavers = tasks
+
     def end_warm_up(self) -> None:
-        """Keep no more state than that of assigned tasks, from the next turn on."""
+        """Keep no state any more that was restored before the join, from the next turn on."""
         with self._lock:
             self._kept = frozenset()
 
@@ -103,11 +112,11 @@ class Assignments:
             self._processor.drop_all(reason, then)
 
     def turn(self) -> None:
-        """Give the loop what waits, or the same tasks again if their inputs have changed, or less is kept warm."""
+        """Give the loop what waits, or the same tasks again if their inputs or what is kept warm have changed."""
         if (order := self._waiting) is not None:
             self._give(order)
         elif (given := self._given) is not None:
-            if given[1].warmup - self._kept - self._assigned_warmups:
+            if given[1].warmup != self._kept_warm(given[1]) | self._assigned_warmups:
                 self._give_again(*given, given[1].active)
             elif time.monotonic() - self._looked_s >= WATCH_S:
                 self._give_again(*given, self._inputs(given[1].active))
@@ -155,8 +164,11 @@ class Assignments:
 
     def _with_kept(self, adopted: Adopted) -> Adopted:
         """Add what is kept warm; while there is such a task, it is between two owners."""
-        kept = self._kept - adopted.active.keys() - adopted.standby
+        kept = self._kept_warm(adopted)
         return replace(adopted, warmup=adopted.warmup | kept, assignor=BROKERS, follow_up=bool(kept))
+
+    def _kept_warm(self, adopted: Adopted) -> frozenset[TaskId]:
+        return (self._kept | self._kept_for_leavers) - adopted.active.keys() - adopted.standby
 
     def _inputs(self, tasks: Collection[TaskId]) -> dict[TaskId, Partitions] | None:
         """Return the input partitions of each task; None while the brokers do not tell them all."""

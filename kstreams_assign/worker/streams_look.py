@@ -5,11 +5,13 @@ The only place where a worker reads these settings. What must not live here: wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.kafka_python import StreamsCoordinator
+from kstreams_assign.adapters.kafka_python import StreamsCoordinator, streams_coordinator
+from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
@@ -62,3 +64,11 @@ class GroupLook:
             raise
         except BrokerError:
             return {}
+
+
+@contextmanager
+def own_look(config: Config, admin: ClusterAdmin) -> Iterator[GroupLook]:
+    """Yield a look over a connection of its own, for the block. Raises ``BrokerUnavailable``."""
+    servers, timeout_s = config.bootstrap_servers, config.session_timeout_ms / 3000
+    with streams_coordinator(servers, config.client, timeout_s) as coordinator:
+        yield GroupLook(config.application_id, coordinator, admin)

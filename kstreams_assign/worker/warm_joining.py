@@ -29,6 +29,21 @@ def draw_stagger_ms() -> int:
     return randbelow(engine.STAGGER_MS)
 
 
+def no_room(config: Config, shortage: Shortage, before: str) -> NoRoomEvent:
+    """Return the warning that state is not restored ``before`` its tasks come."""
+    tasks = task_names(shortage.tasks)
+    if shortage.limit == "state_dir":
+        fix = "give its disk more room, or start more processes"
+    else:
+        fix = "raise it to restore more first"
+    text = (
+        f"{shortage.limit} = {getattr(config, shortage.limit)}: the state of {', '.join(tasks)} is not restored before "
+        f"{before}: about {shortage.needed_bytes:,} bytes are still missing, and there is room for "
+        f"{shortage.room_bytes:,}; these tasks will be silent while it is restored; {fix}"
+    )
+    return NoRoomEvent(tasks=tasks, warnings=(text,))
+
+
 class Copies(Protocol):
     """Who restores the state of tasks that others run."""
 
@@ -87,23 +102,11 @@ class WarmJoining:
                 self._log.emit(WarmingUpEvent(tasks=task_names(tasks)))
                 self._copies.warm_up(tasks)
             case engine.ReportShortage(shortage):
-                self._log.emit(NoRoomEvent(tasks=task_names(shortage.tasks), warnings=(self._text(shortage),)))
+                self._log.emit(no_room(self._config, shortage, "this process joins"))
             case engine.JoinGroup():
                 self._join = effect
             case _:
                 assert_never(effect)
-
-    def _text(self, shortage: Shortage) -> str:
-        value = getattr(self._config, shortage.limit)
-        if shortage.limit == "state_dir":
-            fix = "give its disk more room, or start more processes"
-        else:
-            fix = "raise it to restore more before joining"
-        return (
-            f"{shortage.limit} = {value}: the state of {', '.join(task_names(shortage.tasks))} is not restored before "
-            f"this process joins: about {shortage.needed_bytes:,} bytes are still missing, and there is room for "
-            f"{shortage.room_bytes:,}; these tasks will be silent while it is restored; {fix}"
-        )
 
     def _look(self) -> engine.GroupSeen | engine.LookFailed:
         try:

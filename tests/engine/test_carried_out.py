@@ -29,6 +29,8 @@ from kstreams_assign.engine import (
     task_events,
     tasks,
     warm_join,
+    warm_leave,
+    warm_takeover,
 )
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome
@@ -102,6 +104,24 @@ MACHINES = (
         warm_join.Event,
         ("engine/warm_join.py",),
         "worker/warm_joining.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_leave.WarmLeave,
+        warm_leave.Effect,
+        warm_leave.Event,
+        ("engine/warm_leave.py",),
+        "worker/warm_leaving.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_takeover.WarmTakeover,
+        warm_takeover.Effect,
+        warm_takeover.Event,
+        ("engine/warm_takeover.py",),
+        "worker/warm_leaving.py",
         None,
         frozenset(),
     ),

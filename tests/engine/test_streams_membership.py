@@ -419,3 +419,23 @@ def test_tasks_that_do_not_come_are_awaited_for_a_bounded_time() -> None:
     awaited = frozenset({TaskId(0, 9)})
     assert effects == [events.AwaitingEnded(awaited, awaited)]
     assert member.now_ms - began_ms == engine.AWAITING_MS
+
+
+def test_a_member_that_awaits_tasks_asks_for_them_at_once_and_awaits_more_beside_others() -> None:
+    member = Member()
+    first, more = frozenset({TaskId(0, 1)}), frozenset({TaskId(0, 2)})
+    member.beat()
+    member.handle(answer(3, 0))
+    member.handle(TasksReleased(1))
+    member.beat()
+    member.handle(answer(3, lists=False))
+    assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
+    member.now_ms += 7
+    assert member.handle(events.TasksAwaited(first)) == []
+    assert member.machine.due_ms() == member.now_ms
+    member.handle(events.TasksAwaited(more))
+    member.beat()
+    assert member.handle(answer(3, lists=False)) == []
+    member.beat()
+    (ended, _) = member.handle(answer(4, 0, 1, 2))
+    assert ended == events.AwaitingEnded(first | more, frozenset())

@@ -196,6 +196,15 @@ def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:
     assert desk.committer.advance() is None, "there is no commit"
 
 
+def test_offsets_of_a_membership_that_was_lost_meanwhile_are_not_committed(desk: Desk) -> None:
+    """Also if the member has joined again: its tasks were others' in between."""
+    desk.begin()
+    assert desk.committer.advance() is None, "the records are on their way"
+    desk.group.losses += 1
+    assert end_of(desk) is CommitEnd.FENCED
+    assert desk.group.committed == []
+
+
 def workspace_of(desk: Desk) -> TaskWorkspace:
     """Return a task without stores or inputs that has emitted one record to the output topic."""
     shape = SubtopologyShape((INPUT.topic,))

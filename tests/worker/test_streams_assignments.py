@@ -124,6 +124,24 @@ def test_what_was_warmed_up_is_kept_until_its_task_has_come_or_does_not_come(aro
     assert around.given[3] == (2, adopted(inputs(0, 1), frozenset(), frozenset()))
 
 
+def test_tasks_of_members_that_leave_are_kept_up_to_date_beside_the_assignment(around: Surroundings) -> None:
+    around.assignments.take(order(1, 0, standby=tasks(3)))
+    around.assignments.turn()
+    around.assignments.keep_for_leavers(tasks(1, 2, 3))
+    around.assignments.turn()
+    assert around.given[1] == (1, adopted(inputs(0), tasks(3), tasks(1, 2)))
+    around.assignments.end_warm_up()
+    around.assignments.turn()
+    assert len(around.given) == 2, "that ends what was restored before the join"
+    around.assignments.drop_all("fenced")
+    around.assignments.take(order(2, 0, 1))
+    around.assignments.turn()
+    assert around.given[2] == (2, adopted(inputs(0, 1), frozenset(), tasks(2, 3))), "they come all the same"
+    around.assignments.keep_for_leavers(frozenset())
+    around.assignments.turn()
+    assert around.given[3] == (2, adopted(inputs(0, 1), frozenset(), frozenset()))
+
+
 def test_a_lost_membership_drops_everything_and_what_was_on_its_way(around: Surroundings) -> None:
     around.assignments.warm_up(tasks(1))
     around.assignments.take(order(1, 0))

@@ -25,8 +25,10 @@ from kstreams_assign.events import (
     RestartAnnouncedEvent,
     RunningEvent,
     StalledEvent,
+    WarmingElsewhereEvent,
     WarmingUpEvent,
     WarmJoinEvent,
+    WarmLeaveEvent,
     WarningsEvent,
 )
 from kstreams_assign.local import LocalBroker
@@ -278,16 +280,55 @@ def test_a_call_that_takes_too_long_makes_the_member_leave_until_it_returns(app:
     app.until_counted()
 
 
-def test_a_member_that_drains_leaves_at_once_and_says_why(app: App) -> None:
+@guarantees
+def test_a_member_that_drains_leaves_once_its_tasks_are_warm_at_the_others(app: App, guarantee: str) -> None:
+    settings = {**STREAMS, "processing_guarantee": guarantee, "acceptable_recovery_lag": 0}
+    app.send(WORDS * 10)
+    workers = [app.start(1, **settings)]
+    workers[0].until_running(PARTITIONS)
+    for number in (2, 3):
+        workers.append(app.start(number, **settings))
+        workers[-1].until_event(AwaitedTasksEvent, missing=())
+    app.until_committed()
+    leaver = workers[0]
+    had = active(leaver)
+    leaver.worker.drain()
+    leaver.until_event(ClosedEvent)
+    (left,) = leaver.reported(WarmLeaveEvent)
+    assert (left.warm, left.cold) == (had, ())
+    assert not leaver.reported(DrainRefusedEvent)
+    expected = leaver.reported(WarmingElsewhereEvent)[-1].tasks
+    assert tuple(sorted(expected)) == had
+    prepared: list[str] = []
+    for worker in workers[1:]:
+        for warming in [event for event in worker.reported(WarmingUpEvent) if event.leavers]:
+            assert warming.time_ms < left.time_ms
+            assert len({expected[task] for task in warming.tasks}) == 1, "they are one member's"
+            prepared += warming.tasks
+            worker.until_event(AwaitedTasksEvent, awaited=warming.tasks, missing=())
+            worker.until_running(PARTITIONS // 2)
+            running = {event.task: event for event in worker.reported(RunningEvent)}
+            for task in warming.tasks:
+                assert running[task].time_ms > left.time_ms
+                assert running[task].restored == 0, "it was warm before the leave"
+    assert tuple(sorted(prepared)) == had
     app.send(WORDS)
-    first, second = app.start(1, **STREAMS), app.start(2, **STREAMS)
+    app.until_committed()
+    assert_exact(app, guarantee)
+
+
+def test_a_member_that_nobody_restores_for_leaves_and_says_why(app: App) -> None:
+    app.send(WORDS)
+    first, second = app.start(1, **STREAMS), app.start(2, warm_join=False, **STREAMS)
     for worker in (first, second):
         worker.until_running(PARTITIONS // 2)
+    second.worker.drain()
+    second.until_event(ClosedEvent)
+    assert second.reported(DrainRefusedEvent)[0].warnings[0].startswith("warm_join = false: ")
+    first.until_running(PARTITIONS)
     first.worker.drain()
     first.until_event(ClosedEvent)
-    (refused,) = first.reported(DrainRefusedEvent)
-    assert "no warm-ups" in refused.warnings[0]
-    second.until_running(PARTITIONS)
+    assert first.reported(DrainRefusedEvent)[0].warnings[0].startswith("no other member stays in the group: ")
     app.until_counted()
 
 
