@@ -1,8 +1,9 @@
 """The invariants of a streams group (KIP-1071). Those of state, results and offsets are the classic group's.
 
 Left out, as only a classic group has what they judge: ``PromisesKept`` (no member reports offsets), ``WarmupsWithin``
-(there are no warm-ups), ``DrainedAreIdle`` (a drain only closes), ``SameOnEveryLeader`` and ``PlansHold`` (no member
-decides), ``EarlyRequestsEnd`` (no member asks for a rebalance), ``WaitsAreAnnounced`` (the session is the wait).
+(there are no warm-ups), ``DrainedAreIdle`` (a drain only closes here), ``SameOnEveryLeader`` and ``PlansHold`` (no
+member decides), ``EarlyRequestsEnd`` (no member asks for a rebalance), ``WaitsAreAnnounced`` (the session is the
+wait).
 """
 
 from __future__ import annotations

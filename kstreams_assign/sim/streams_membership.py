@@ -1,7 +1,7 @@
 """The shell of a member of a streams group (KIP-1071) in simulated time, as ``worker.streams_member`` is it.
 
-Nothing is decided here: ``engine.streams_membership`` says what is sent, owned and adopted. A warm join is not
-simulated.
+Nothing is decided here: ``engine.streams_membership`` says what is sent, owned and adopted. Not simulated: warm joins,
+warm-ups before a drain, calls of a function that stall, shutdown of the application.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class StreamsMembership:
         """Let the machine decide and carry out what it says."""
         match event:
             case DrainAsked():
-                self._world.log("refused", self._process, "a streams group has no warm-ups")
+                self._world.log("refused", self._process, "its tasks are not warmed up elsewhere")
                 self._process.leave()
             case RestartAsked():
                 self._returns = True

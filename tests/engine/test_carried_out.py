@@ -47,7 +47,7 @@ class Played(NamedTuple):
     made_in: tuple[str, ...]
     worker: str
     simulator: str | None
-    """None: the simulator plays classic groups, and this machine is of none."""
+    """None: the simulator plays neither warm joins nor global tables."""
     not_simulated: frozenset[str]
     """Effects that cannot come in the simulator; its shell says why."""
 
@@ -95,7 +95,7 @@ MACHINES = (
         streams_events.Event,
         ("engine/streams_membership.py",),
         "worker/streams_member.py",
-        None,
+        "sim/streams_membership.py",
         frozenset(),
     ),
     Played(
@@ -158,6 +158,9 @@ NOT_REPORTED_BY_THE_SIMULATOR = {
     "Published",  # no answer comes to a report there, so each turn publishes
     "CallUnderWay",  # each call returns
     "ShutdownAsked",  # no member asks all to end
+    "TasksAwaited",  # a process joins a streams group cold
+    "CallStalled",  # a call of a function takes no longer than a commit waits
+    "CallReturned",
 }
 
 

@@ -13,8 +13,10 @@ from kstreams_assign.engine.streams_membership import StreamsMembership
 from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group.member import Adopt, TasksReleased
 from kstreams_assign.sim import loop
+from kstreams_assign.sim.broker import ignored
 from kstreams_assign.sim.streams_checkers import ReportsWhatRuns
 from kstreams_assign.sim.streams_coordinator import StreamsCoordinator
+from kstreams_assign.sim.streams_membership import StreamsClient
 from tests.sim.bugs import Bug
 
 
@@ -71,6 +73,11 @@ def reports_unread(monkeypatch):
     monkeypatch.setattr(ReportsWhatRuns, "answered", lambda *_: None)
 
 
+def times_in_any_epoch(monkeypatch):
+    """The partition times of tasks that leave are committed under whatever epoch the member has by then."""
+    monkeypatch.setattr(StreamsClient, "commit_once", lambda client, offsets: client.commit(offsets, ignored))
+
+
 def owners_ignored(monkeypatch):
     """The coordinator gives a task to its new owner at once."""
     monkeypatch.setattr(StreamsCoordinator, "_unreleased", lambda *_: frozenset())
@@ -92,6 +99,13 @@ STREAMS_BUGS = (
         "no processing and no commit by a fenced member",
         lambda patch: patch.setattr(loop.Loop, "engine", RashTasks),
         110,
+    ),
+    Bug(
+        "partition times are committed in a later epoch",
+        "offsets never go back",
+        times_in_any_epoch,
+        310,
+        exactly_once=True,
     ),
     Bug("the coordinator does not wait for the old owner", "a task is given on once it is released", owners_ignored),
 )
