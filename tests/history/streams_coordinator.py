@@ -84,7 +84,8 @@ class Member:
 class Coordinator:
     """``records`` is all that it wrote. ``joined``: how many members ever joined, for their names.
 
-    ``assigning``: whether a heartbeat after a new epoch brings its target; the broker may delay it.
+    ``planned``: the next targets, in place of random ones. ``assigning``: whether a heartbeat after a new epoch brings
+    its target; the broker may delay it.
     """
 
     chance: Random
@@ -99,6 +100,7 @@ class Coordinator:
     settings: Mapping[str, str] = field(default_factory=dict)
     joined: int = 0
     assigning: bool = True
+    planned: list[dict[str, Tasks]] = field(default_factory=list)
 
     def wait(self, ms: int) -> None:
         self.now_ms += ms
@@ -217,7 +219,8 @@ class Coordinator:
         self._write(TARGET, None, StreamsTargetMetadata(self.target_epoch))
 
     def _assign(self) -> None:
-        self.targets = random_targets(self.chance, {name: member.process for name, member in self.members.items()})
+        processes = {name: member.process for name, member in self.members.items()}
+        self.targets = self.planned.pop(0) if self.planned else random_targets(self.chance, processes)
         for member_id, tasks in self.targets.items():
             value = StreamsTargetTasks(task_ids(tasks.active), task_ids(tasks.standby), ())
             self._write(TARGET_MEMBER, member_id, value)
@@ -296,3 +299,15 @@ def columns(records: Sequence[Record]) -> RawRecords:
 def derived(records: Sequence[Record], ends: Iterable[EndOffset] = ()) -> Tables:
     """The tables of all records at once."""
     return derive(None, columns(records), ends)[1]
+
+
+def two_members() -> tuple[Coordinator, str, str]:
+    """A group of the processes A and B, their member ids, and both joins completed."""
+    coordinator = Coordinator(Random(4))
+    first = coordinator.join(A, tags={"zone": "x"}, endpoint="a.example.org")
+    coordinator.settle()
+    coordinator.wait(1_000)
+    second = coordinator.join(B)
+    coordinator.wait(2_000)
+    coordinator.settle()
+    return coordinator, first, second

@@ -1,4 +1,4 @@
-"""A slow, plain reading of a streams group's records: all of them at hand, and the group folded anew for each question.
+"""A slow, plain reading of a streams group's records: all of them at hand, and the group built again for each question.
 
 It knows nothing of batches or memory. What lives here: the rows of ``rebalances``, ``task_placements`` and
 ``movements`` that ``derive`` is to find, as far as they do not need words.

@@ -1,4 +1,4 @@
-"""What the rows of a streams group say, and where its history begins."""
+"""What the rows of a streams group say."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from random import Random
 
 import pytest
 
-from kstreams_assign.history.derive import derive
 from kstreams_assign.history.records import EndOffset
-from kstreams_assign.history.tables import COLUMNS
-from kstreams_assign.wire import GroupMetadata, GroupMetadataKey, encode_group_metadata, encode_offsets_key
-from kstreams_assign.wire.streams_records import CURRENT_MEMBER, GROUP, TARGET
-from tests.history.groups import JAVA, RecordedGroup, group, rows
-from tests.history.groups import P1 as CLASSIC_PROCESS
+from tests.history.groups import rows
 from tests.history.streams_coordinator import (
     CHANGELOG,
-    NAME,
     STATEFUL,
     STATELESS,
     TASKS,
@@ -23,9 +17,9 @@ from tests.history.streams_coordinator import (
     B,
     C,
     Coordinator,
-    Record,
-    columns,
+    Tasks,
     derived,
+    two_members,
 )
 
 # --- what the rows say ----------------------------------------------------------------
@@ -34,17 +28,6 @@ from tests.history.streams_coordinator import (
 def causes(coordinator: Coordinator) -> list[tuple[int, str | None, str | None]]:
     found = rows(derived(coordinator.records), "rebalances")
     return [(row["generation"], row["cause"], row["confidence"]) for row in found]
-
-
-def two_members() -> tuple[Coordinator, str, str]:
-    coordinator = Coordinator(Random(4))
-    first = coordinator.join(A, tags={"zone": "x"}, endpoint="a.example.org")
-    coordinator.settle()
-    coordinator.wait(1_000)
-    second = coordinator.join(B)
-    coordinator.wait(2_000)
-    coordinator.settle()
-    return coordinator, first, second
 
 
 def test_joins_leaves_and_the_empty_group_are_causes():
@@ -128,7 +111,7 @@ def test_a_rebalance_lasts_from_its_epoch_to_the_last_member():
     assert last["time_ms"] == coordinator.records[-1].time_ms
 
 
-def test_a_rebalance_that_the_next_one_overtook_is_told_from_those_that_completed():
+def test_a_rebalance_that_the_next_one_overtook_is_marked():
     coordinator, first, _ = two_members()
     coordinator.join(C)
     coordinator.bump()
@@ -143,6 +126,19 @@ def test_a_rebalance_that_the_next_one_overtook_is_told_from_those_that_complete
     ]
     overtaken = "the next assignment came before all members had this one"
     assert [overtaken in row["evidence"] for row in found] == [False, False, True, False]
+
+
+def test_a_rebalance_does_not_wait_for_a_member_that_left():
+    coordinator = Coordinator(Random(4))
+    first = coordinator.join(A)
+    coordinator.settle()
+    second = coordinator.join(B)
+    coordinator.assigning = False
+    coordinator.remove(second)
+    for _ in range(3):
+        coordinator.beat(first)
+    found = rows(derived(coordinator.records), "rebalances")
+    assert [(row["generation"], row["state"], row["members"]) for row in found] == [(1, "stable", 1), (2, "stable", 2)]
 
 
 def test_members_are_as_they_said_of_themselves():
@@ -241,126 +237,55 @@ def test_a_copy_counts_as_held_until_the_task_is_taken_or_a_rebalance_ends():
     assert all(30_000 <= ms <= coordinator.now_ms - since_ms + 1_000 for ms in held.values())
 
 
-# --- other groups of the name, and the topic copied or compacted --------------------------
+def test_a_copy_that_was_given_up_in_an_earlier_rebalance_does_not_count():
+    everything, standby = Tasks(frozenset(TASKS)), Tasks(standby=frozenset(TASKS[:1]))
+    coordinator = Coordinator(
+        Random(1), planned=[{"member-1": everything}, {"member-1": everything, "member-2": standby}]
+    )
+    coordinator.join(A)
+    coordinator.settle()
+    coordinator.join(B)
+    coordinator.settle()
+    for target in ({"member-1": everything}, {"member-2": everything}):
+        coordinator.planned.append(target)
+        coordinator.wait(1_000)
+        coordinator.bump()
+        coordinator.settle()
+    coordinator.commit("member-2")
+    found = rows(derived(coordinator.records), "movements")
+    assert {(row["task"], row["held_ms"]) for row in found} == {(f"{name}_{n}", None) for name, n in TASKS}
 
 
-def test_records_that_were_there_before_are_duplicates():
-    coordinator, _, _ = two_members()
-    state, _ = derive(None, columns(coordinator.records))
-    _, tables = derive(state, columns(coordinator.records))
-    assert rows(tables, "counts") == [{"kind": "duplicate", "records": len(coordinator.records)}]
-    assert [name for name in COLUMNS if name != "counts" and rows(tables, name)] == []
+@pytest.mark.parametrize(("held", "gap_ms"), [(True, None), (False, 62_200)])
+def test_a_process_with_a_copy_that_commits_other_tasks_first_had_no_input_of_this_one(held, gap_ms):
+    one, other = TASKS[:2]
+    first = Tasks(frozenset(TASKS))
+    second = Tasks(standby=frozenset(TASKS[:2])) if held else Tasks()
+    coordinator = Coordinator(
+        Random(1), planned=[{"member-1": first}, {"member-1": first, "member-2": second}, {"member-2": first}]
+    )
+    coordinator.join(A)
+    coordinator.settle()
+    coordinator.join(B)
+    coordinator.settle()
+    coordinator.commit("member-1")
+    coordinator.remove("member-1")
+    coordinator.settle()
+    coordinator.wait(62_000)
+    coordinator.commit("member-2", [other])
+    coordinator.wait(100)
+    coordinator.commit("member-2", [one])
+    gaps = {row["task"]: row["gap_ms"] for row in rows(derived(coordinator.records), "movements")}
+    assert gaps.keys() == {f"{name}_{n}" for name, n in (one, other)}
+    assert gaps[f"{one[0]}_{one[1]}"] == gap_ms
 
 
-def test_each_record_counts_once():
-    coordinator, first, second = two_members()
-    coordinator.commit(first)
-    coordinator.remove(second)
-    counts = {row["kind"]: row["records"] for row in rows(derived(coordinator.records), "counts")}
-    assert sum(counts.values()) == len(coordinator.records)
-    assert (counts["tombstone"], counts.keys()) == (3, {"streams_group", "offset_commit", "tombstone"})
-
-
-def test_an_older_epoch_that_comes_again_is_late():
-    coordinator, _, _ = two_members()
-    epoch = next(record for record in coordinator.records if record.key[1] == GROUP)
-    tables = derived([*coordinator.records, epoch._replace(offset=10_000)])
-    counts = {row["kind"]: row["records"] for row in rows(tables, "counts")}
-    assert counts == {"streams_group": len(coordinator.records), "late": 1}
-    assert len(rows(tables, "rebalances")) == 2
-
-
-def test_a_group_whose_deletion_left_no_record_starts_over():
-    coordinator, _, _ = two_members()
-    again = Coordinator(Random(5), now_ms=coordinator.now_ms + 60_000, joined=2)
-    again.join(C)
-    again.settle()
-    later = [record._replace(offset=record.offset + 20_000) for record in again.records]
-    tables = derived([*coordinator.records, *later])
-    assert [(row["generation"], row["cause"], row["members"]) for row in rows(tables, "rebalances")] == [
-        (1, "first", 1),
-        (2, "join", 2),
-        (1, "first", 1),
-    ]
-    assert {row["to_process"] for row in rows(tables, "movements")} == {B}
-
-
-def test_a_topic_that_was_compacted_has_the_rebalance_under_way():
-    """Only the last record of each key: the first member's tasks stand before the target of the second's join."""
-    coordinator, _, _ = two_members()
-    last = {record.key: record for record in coordinator.records}
-    kept = sorted(last.values())
-    found = rows(derived(kept), "rebalances")
-    assert [(row["generation"], row["cause"], row["members"]) for row in found] == [(2, "first", 2)]
-    placed = [row for row in rows(derived(kept), "task_placements") if row["role"] == "active"]
-    assert len(placed) == 6
-
-
-def test_a_member_whose_record_was_written_again_is_in_the_first_rebalance_of_a_compacted_topic():
+def test_a_movement_behind_the_last_rebalance_belongs_to_it_when_the_group_is_deleted():
     coordinator = Coordinator(Random(4))
     first = coordinator.join(A)
     coordinator.settle()
-    second = coordinator.join(B)
-    coordinator.describe(first)
-    coordinator.settle()
-    last = {record.key: record for record in coordinator.records}
-    found = rows(derived(sorted(last.values())), "members")
-    assert {(row["generation"], row["member_id"], row["process_id"]) for row in found} == {
-        (2, first, A),
-        (2, second, B),
-    }
-
-
-def test_a_target_whose_record_is_damaged_is_known_from_its_members():
-    coordinator, _, _ = two_members()
-    targets = [record for record in coordinator.records if record.key[1] == TARGET]
-    records = [record._replace(value=b"\0\x09") if record is targets[-1] else record for record in coordinator.records]
-    tables = derived(records)
-    assert [(row["generation"], row["state"], row["cause"]) for row in rows(tables, "rebalances")] == [
-        (1, "stable", "first"),
-        (2, "stable", "join"),
-    ]
-    assert [row["reason"] for row in rows(tables, "quarantine")] == [
-        "StreamsGroupTargetAssignmentMetadataValue: version at byte 2: 9 is not one of 0"
-    ]
-
-
-def test_a_group_that_changes_its_protocol_begins_anew_each_time():
-    classic = RecordedGroup(group(JAVA), JAVA)
-    classic.start(CLASSIC_PROCESS)
-    classic.rebalance()
-    (record,) = classic.records()
-    key = encode_offsets_key(GroupMetadataKey(NAME))
-    empty = encode_group_metadata(GroupMetadata(4, "consumer", 2))
-    before = [Record(n, 1_000 + n, key, value) for n, value in enumerate([record.value, empty, None], start=1)]
-    coordinator, first, second = two_members()
-    for member in (first, second):
-        coordinator.remove(member)
+    coordinator.describe(first, process=C)
     coordinator.delete()
-    streams = [record._replace(offset=record.offset + 100) for record in coordinator.records]
-    after = [Record(10_000, coordinator.now_ms + 1, key, record.value)]
-    found = rows(derived([*before, *streams, *after]), "rebalances")
-    assert [(row["protocol"], row["generation"], row["cause"]) for row in found] == [
-        ("stream", 1, "first"),
-        (None, 2, "empty"),
-        ("streams", 1, "first"),
-        ("streams", 2, "join"),
-        ("streams", 4, "empty"),
-        ("stream", 1, "first"),
-    ]
-
-
-@pytest.mark.parametrize("kind", [GROUP, TARGET, CURRENT_MEMBER])
-def test_a_damaged_record_of_a_streams_group_does_not_end_a_classic_one(kind):
-    classic = RecordedGroup(group(JAVA), JAVA)
-    classic.start(CLASSIC_PROCESS)
-    classic.rebalance()
-    classic.rebalance()
-    coordinator, _, _ = two_members()
-    record = next(record for record in coordinator.records if record.key[1] == kind)
-    key = encode_offsets_key(GroupMetadataKey(NAME))
-    one, two = (Record(n, raw.time_ms, key, raw.value) for n, raw in enumerate(classic.records()))
-    bad = record._replace(offset=1, value=b"\0\x09")
-    found = rows(derived([one, bad, two._replace(offset=2)]), "rebalances")
-    assert [row["generation"] for row in found] == [1, 2]
-    assert found[1]["cause"] != "first"
+    found = rows(derived(coordinator.records), "movements")
+    assert {(row["generation"], row["to_process"], row["gap_ms"]) for row in found} == {(1, C, None)}
+    assert len(found) == len(TASKS)
