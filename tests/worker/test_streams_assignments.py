@@ -133,7 +133,7 @@ def test_tasks_of_members_that_leave_are_kept_up_to_date_beside_the_assignment(a
     around.assignments.end_warm_up()
     around.assignments.turn()
     assert len(around.given) == 2, "that ends what was restored before the join"
-    around.assignments.drop_all("fenced")
+    around.assignments.drop_all("fenced", lambda: None)
     around.assignments.take(order(2, 0, 1))
     around.assignments.turn()
     assert around.given[2] == (2, adopted(inputs(0, 1), frozenset(), tasks(2, 3))), "they come all the same"
