@@ -317,6 +317,30 @@ def test_a_member_that_drains_leaves_once_its_tasks_are_warm_at_the_others(app: 
     assert_exact(app, guarantee)
 
 
+def test_members_that_drain_at_the_same_time_give_nothing_to_each_other(app: App) -> None:
+    settings = {**STREAMS, "acceptable_recovery_lag": 0}
+    app.send(WORDS)
+    stayer = app.start(1, **settings)
+    stayer.until_running(PARTITIONS)
+    leavers = [app.start(number, **settings) for number in (2, 3)]
+    for worker in leavers:
+        worker.until_event(AwaitedTasksEvent)
+        worker.until(lambda _, worker=worker: bool(worker.reported(RunningEvent)))
+    app.until_committed()
+    had = {task for worker in leavers for task in active(worker)}
+    for worker in leavers:
+        worker.worker.drain()
+    for worker in leavers:
+        worker.until_event(ClosedEvent)
+        (left,) = worker.reported(WarmLeaveEvent)
+        assert left.cold == ()
+    stayer.until_running(PARTITIONS)
+    running = {event.task: event for event in stayer.reported(RunningEvent)}
+    assert {running[task].restored for task in had} == {0}
+    app.send(WORDS)
+    app.until_counted()
+
+
 def test_a_member_that_nobody_restores_for_leaves_and_says_why(app: App) -> None:
     app.send(WORDS)
     first, second = app.start(1, **STREAMS), app.start(2, warm_join=False, **STREAMS)
