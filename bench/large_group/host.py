@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
 import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -46,7 +44,6 @@ class Host:
         self._config = config
         self._members: dict[int, GroupMember] = {}
         self._held: dict[int, frozenset[TaskId]] = {}
-        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._begun = threading.Event()
         self._ended = False
