@@ -47,7 +47,7 @@ SYSTEMS: Mapping[str, System] = {
     "ours exactly_once_v2": System(
         python_command, {"processing.guarantee": "exactly_once_v2"}, exactly_once=True, drains=True
     ),
-    "ours streams": System(python_command, {"group.protocol": "streams"}),
+    "ours streams": System(python_command, {"group.protocol": "streams"}, drains=True),
     "ours streams cold": System(python_command, {"group.protocol": "streams", "warm.join": "false"}),
     "java classic": System(java_command, {"group.protocol": "classic"}),
     "java streams": System(java_command, {"group.protocol": "streams"}),
