@@ -54,15 +54,6 @@ def test_on_spark_the_tables_are_those_of_the_derivation_alone(spark, records, t
     assert follow(spark, records, layout) == [], "nothing new, no batch"
 
 
-def test_spark_itself_reads_the_tables_with_their_days_and_batches(spark, records, tmp_path, straight):
-    layout = Layout(tmp_path / "out")
-    write_records(records, "a.parquet", [*BATCHES[0], *BATCHES[1]])
-    follow(spark, records, layout)
-    frame = spark.read.parquet(str(layout.root / "rebalances"))
-    assert {"day", "batch"} < set(frame.columns)
-    assert frame.count() == len(straight["rebalances"])
-
-
 def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark, records, tmp_path, straight):
     layout = Layout(tmp_path / "out")
     write_records(records, "a.parquet", BATCHES[0])
@@ -70,10 +61,9 @@ def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark,
     write_records(records, "b.parquet", BATCHES[1])
     to_come = [
         "derived",
+        "decided",
         f"published {ORDER[2]}",
         f"published {ORDER[-1]}",
-        "published a state",
-        "all but noted by Spark",
     ]
 
     def fail(where):
@@ -82,7 +72,8 @@ def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark,
             raise RuntimeError(f"no more after: {where}")
 
     while to_come:
-        with pytest.raises(SparkError, match=f"RuntimeError: no more after: {to_come[0]}"):
+        # after "decided" it is the next run that completes the tables, before its query starts
+        with pytest.raises((SparkError, RuntimeError), match=f"no more after: {to_come[0]}"):
             follow(spark, records, layout, fail)
     follow(spark, records, layout)
     assert rows(layout) == straight
