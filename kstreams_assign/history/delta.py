@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as pf  # type: ignore[import-untyped]
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -30,6 +30,9 @@ KEPT_HOURS = 168
 
 WRITER = "kstreams_assign.writer"
 """The property of a table that names the run which may write to it."""
+
+_NO_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
+"""For a commit: to look for old logs takes the longer the more there are. ``vacuum`` deletes them."""
 
 AsOf = int | datetime | None
 """A version of a table, a time, or None for the newest version."""
@@ -123,7 +126,12 @@ class Table:
         transaction = CommitProperties(app_transactions=[Transaction(APPLICATION, batch)])
         try:
             self._table.create_write_transaction(
-                actions, "append", self._table.schema(), self._part, commit_properties=transaction
+                actions,
+                "append",
+                self._table.schema(),
+                self._part,
+                commit_properties=transaction,
+                post_commithook_properties=_NO_CLEANUP,
             )
         except CommitFailedError:
             self._table.update_incremental()
@@ -147,11 +155,16 @@ class Table:
         return int(metrics["numFilesRemoved"])
 
     def vacuum(self) -> None:
-        """Delete files that no version of the last week has, files that no commit ever named among them."""
+        """Delete logs older than a week, and files that no version of that week has or no commit ever named."""
         how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
         if self._table.vacuum(KEPT_HOURS, dry_run=True, **how):
             self._table.vacuum(KEPT_HOURS, dry_run=False, **how)
-            self._table.update_incremental()
+        self._table.cleanup_metadata()
+        self._table.update_incremental()
+
+
+class TableIsYounger(LookupError):
+    """The table was made after the time that was asked for."""
 
 
 class Snapshot:
@@ -167,15 +180,15 @@ class Snapshot:
         if as_of is None:
             return
         try:
-            if isinstance(as_of, int):
-                newest = self._table.version()
-                if not 0 <= as_of <= newest:
-                    raise LookupError(f"table {folder.name} has the versions 0 to {newest}")
-            elif as_of < _created(self._table):
-                raise LookupError(f"table {folder.name} was made at {_created(self._table).isoformat()}")
             self._table.load_as_version(as_of)
-        except DeltaError as error:
-            raise LookupError(str(error).partition("\n")[0]) from error
+        except (DeltaError, OverflowError) as error:
+            raise LookupError(
+                f"table {folder.name} has no such version: the newest is {self._table.version()}, and logs are deleted "
+                f"after {KEPT_HOURS // 24} days"
+            ) from error
+        if isinstance(as_of, datetime) and self.time > as_of:  # the library then takes the oldest that it has
+            problem = f"the oldest version of table {folder.name} is of {self.time.isoformat()}"
+            raise LookupError(problem) if self.version else TableIsYounger(problem)
 
     @property
     def version(self) -> int:
@@ -188,10 +201,9 @@ class Snapshot:
 
     @property
     def time(self) -> datetime:
-        """When this version was committed."""
-        newest = DeltaTable(str(self._folder))  # the library does not know the history of an older version
-        commits = newest.history(newest.version() - self.version + 1)
-        return datetime.fromtimestamp(commits[-1]["timestamp"] / 1000, UTC)
+        """When this version was committed: as the library, by the time of the log's file, in whole milliseconds."""
+        written = (self._folder / "_delta_log" / f"{self.version:020d}.json").stat().st_mtime_ns
+        return datetime.fromtimestamp(written // 1_000_000 / 1000, UTC)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -214,7 +226,3 @@ class Snapshot:
 def _batch_of(table: DeltaTable) -> int:
     batch = table.transaction_version(APPLICATION)
     return -1 if batch is None else batch
-
-
-def _created(table: DeltaTable) -> datetime:
-    return datetime.fromtimestamp(table.metadata().created_time / 1000, UTC)

@@ -19,7 +19,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked
-from kstreams_assign.history.delta import DataFile, Snapshot, Table
+from kstreams_assign.history.delta import KEPT_HOURS, DataFile, Snapshot, Table
 from kstreams_assign.history.layout import STATES, Layout
 from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
 from kstreams_assign.history.staging import COUNTS, Staged, day_name, newest_and_counts, write_file
@@ -32,6 +32,9 @@ DAY, BUCKET = pa.field("day", pa.date32()), pa.field("bucket", pa.int32())
 
 FILES = -1
 """The bucket of ``_state`` that lists the files of the last batch: a row for each table, with JSON instead of state."""
+
+_SETTINGS = {"delta.logRetentionDuration": f"interval {KEPT_HOURS} hours"}
+"""Older versions cannot be read: their files are deleted."""
 
 _STATES_SETTINGS = {
     "delta.checkpointInterval": "10",
@@ -82,7 +85,7 @@ class HistoryWriter:
     def __init__(self, layout: Layout, reached: Boundary = no_boundary) -> None:
         """Open all tables, make this run their writer, and complete the last batch if that was left half done."""
         self.layout = layout
-        self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, {}) for name in ORDER}
+        self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, _SETTINGS) for name in ORDER}
         self._states = Table(layout.table(STATES), STATE, BUCKET, _STATES_SETTINGS)
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._name = f"process {os.getpid()} on host {platform.node()}, started at {started}"

@@ -6,6 +6,7 @@ The one place of the report that knows Arrow. What must not be here: what the ro
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,18 +33,16 @@ class TablesReader:
         self._folder = folder
         try:
             rebalances = delta.Snapshot(folder / "rebalances", as_of)
+            self._snapshots = {"rebalances": rebalances}
+            time = rebalances.time if isinstance(as_of, int) else as_of
+            for table in TABLES.values():
+                if table not in self._snapshots:
+                    with suppress(FileNotFoundError, delta.TableIsYounger):  # a later release added it
+                        self._snapshots[table] = delta.Snapshot(folder / table, time)
         except FileNotFoundError as error:
             raise no_tables(str(folder.absolute())) from error
         except LookupError as error:
             raise ConfigError(f"--as-of {as_of}: {error}") from error
-        time = rebalances.time if isinstance(as_of, int) else as_of
-        self._snapshots = {"rebalances": rebalances}
-        for table in TABLES.values():
-            if table not in self._snapshots:
-                try:
-                    self._snapshots[table] = delta.Snapshot(folder / table, time)
-                except (FileNotFoundError, LookupError):
-                    continue  # a table that a later release added
 
     def columns_of(self, table: str) -> frozenset[str]:
         """The columns that the table has; none if there is no such table."""
