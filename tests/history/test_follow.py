@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kstreams_assign.errors import SparkError
+from kstreams_assign.errors import SparkError, StateDirectoryLocked
 from kstreams_assign.history.follow import Settings, follow_until_done, following
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.source import Folder
-from kstreams_assign.history.writing import ORDER
+from kstreams_assign.history.writing import ORDER, HistoryWriter
 from tests.history.play import cut, fleet, rows, run, write_records
 
 BATCHES = cut(fleet(), 2)
@@ -76,6 +77,25 @@ def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark,
         with pytest.raises((SparkError, RuntimeError), match=f"no more after: {to_come[0]}"):
             follow(spark, records, layout, fail)
     follow(spark, records, layout)
+    assert rows(layout) == straight
+
+
+def test_a_run_that_another_one_has_replaced_ends_and_names_it(spark, records, tmp_path, straight):
+    """On a file system without locks, from two machines."""
+    layout = Layout(tmp_path / "out")
+    write_records(records, "a.parquet", BATCHES[0])
+
+    def start_another_run(where):
+        if where == "derived":
+            HistoryWriter(layout)
+
+    with pytest.raises(
+        StateDirectoryLocked, match=rf"another run writes to it now, process {os.getpid()} on host \S+, "
+    ):
+        follow(spark, records, layout, start_another_run)
+    write_records(records, "b.parquet", BATCHES[1])
+    for _ in BATCHES:  # the batch that had been planned, then the new one
+        follow(spark, records, layout)
     assert rows(layout) == straight
 
 
