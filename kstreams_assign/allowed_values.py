@@ -20,10 +20,17 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "exactly_once_v2"
 
 
+class GroupProtocol(StrEnum):
+    """Values of ``group_protocol``."""
+
+    CLASSIC = "classic"
+    STREAMS = "streams"
+
+
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
-GROUP_PROTOCOLS = ("classic", "streams")
+GROUP_PROTOCOLS = tuple(each.value for each in GroupProtocol)
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 SIGTERM_MEANINGS = ("close", "restart")
@@ -87,6 +94,9 @@ MEMORY: Mapping[str, Range] = {
 }
 """Ranges of settings that may also be left out; ``memory`` decides then. librdkafka's queues have at most 2 GiB."""
 
+DISK: Mapping[str, Range] = {"warm_join_max_bytes": Range(0)}
+"""Ranges of settings that may also be left out; the room on the disk decides then."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "assignor": ASSIGNOR_NAMES,
     "processing_guarantee": GUARANTEES,
@@ -103,7 +113,8 @@ def check_value(key: str, value: object) -> None:
     """Raise ``ConfigError`` for a value that the setting may not have. A setting without an entry may have any."""
     if key in CHOICES and value not in CHOICES[key]:
         raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(CHOICES[key])}")
-    allowed = RANGES.get(key) or (None if value is None else COSTS.get(key) or MEMORY.get(key))
+    optional = None if value is None else COSTS.get(key) or MEMORY.get(key) or DISK.get(key)
+    allowed = RANGES.get(key) or optional
     if allowed is not None and not allowed.allows(value):
         raise ConfigError(f"{key} = {value!r}: must be {allowed}")
 

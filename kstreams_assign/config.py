@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES, Guarantee, check_value, check_values
+from kstreams_assign.allowed_values import CHOICES, COSTS, DISK, MEMORY, RANGES, Guarantee, check_value, check_values
 from kstreams_assign.client_settings import (
     MemberTimes,
     check_arguments,
@@ -214,10 +214,15 @@ class Config:
 
     warm_join: bool = True
     """Whether a process first restores the state of the tasks that it will get in a streams group, and then joins: its
-    tasks are silent for a moment, whatever the size of their state."""
+    tasks are silent for a moment, whatever the size of their state. It also restores the tasks of members that drain,
+    and has its own restored when it drains."""
 
     warm_join_timeout_ms: int = 3_600_000
-    """Milliseconds after which it joins in any case."""
+    """Milliseconds after which it joins, or leaves when it drains, in any case."""
+
+    warm_join_max_bytes: int | None = None
+    """Bytes of disk that the state of these tasks may take before they come; None: nine tenths of the disk of
+    ``state_dir``, as far as they are free. A task that is predicted to take more is not restored first."""
 
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     """Where a task starts to read a partition that has no committed offset, or whose committed offset is deleted."""
@@ -310,6 +315,7 @@ class Config:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
         check_values(self, CHOICES)
         check_values(self, MEMORY)
+        check_values(self, DISK)
         self._check_shapes()
         self._check_racks()
         self._check_protocol()

@@ -16,7 +16,7 @@ from itertools import pairwise
 from logging import getLevelName
 from typing import Any, get_args, get_type_hints
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, MEMORY, RANGES
+from kstreams_assign.allowed_values import CHOICES, COSTS, DISK, MEMORY, RANGES
 from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.events import EVENTS
@@ -52,6 +52,7 @@ _NOT_IN_KAFKA = frozenset(
         ),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
         *("query", "query_token"),
+        *("warm_join", "warm_join_timeout_ms", "warm_join_max_bytes"),
         *("memory_limit_bytes", "rocksdb_block_cache_bytes", "rocksdb_write_buffers_bytes"),
         *("restore_buffer_max_bytes", "output_buffer_max_bytes"),
     }
@@ -67,13 +68,14 @@ _ALLOWED: Mapping[str, str] = {
     "rack_aware_assignment_tags": "a list of strings",
     "early_probing": "true or false",
     "warmup_queue": "true or false",
+    "warm_join": "true or false",
     "bootstrap_servers": "HOST:PORT, several separated by commas",
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "query": "HOST:PORT",
     "query_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items())},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items(), *MEMORY.items(), *DISK.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}

@@ -69,6 +69,11 @@ class LookupFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TasksDropped:
+    """``DropAll`` is carried out: nothing of the lost membership runs, or is on its way, any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class TasksAwaited:
     """These active tasks should come to this member soon: their state is here, or will be."""
 
@@ -94,6 +99,7 @@ Event = (
     | LookupFailed
     | TasksReleased
     | MembershipLost
+    | TasksDropped
     | TasksAwaited
     | CallStalled
     | CallReturned

@@ -38,6 +38,7 @@ from kstreams_assign.engine.streams_events import (
     SendLeave,
     StreamsTasks,
     TasksAwaited,
+    TasksDropped,
     Unanswered,
     tasks_by_role,
 )
@@ -79,6 +80,7 @@ class State(Enum):
     UNJOINED = "unjoined"  # not started
     JOINING = "joining"  # epoch 0; owns nothing
     MEMBER = "member"
+    FENCED = "fenced"  # out of the group; it joins again once the tasks are dropped
     STALLED = "stalled"  # it has left until the call of the user's function returns
     CLOSED = "closed"  # its tasks are being closed, or an error has ended it; no heartbeat is due
 
@@ -122,7 +124,7 @@ class StreamsMembership:
         self._owes_report = False
         """An assignment came, and the coordinator may wait for lists without what it revoked."""
         self._tell_all = True
-        self._unsure = self._looking_up = False
+        self._unsure = self._looking_up = self._dropping = False
         self._sent_ms: int | None = None
         self._sent_shutdown = self._shutdown = self._is_known = False
         self._due_ms = 0
@@ -158,11 +160,14 @@ class StreamsMembership:
 
     @property
     def _held(self) -> StreamsTasks:
-        """Return what may run here: while an assignment is adopted, its tasks and those that are not released yet.
+        """Return what may run here: while an assignment is adopted, also its tasks and those of the one that waits.
 
-        A report without the new tasks would let the coordinator give them to another member at once.
+        A report without the new tasks would let the coordinator give them to another member at once, and those that
+        wait may run before it arrives.
         """
-        return self.owned if self._adopting is None else self.owned.with_those_of(self._adopting)
+        if self._adopting is None or self._target is None:
+            return self.owned
+        return self.owned.with_those_of(self._adopting).with_those_of(self._target)
 
     def leaving_request(self) -> StreamsHeartbeatRequest | None:
         """Return the heartbeat that takes a closed member out of the group; None if the group cannot know it.
@@ -255,7 +260,7 @@ class StreamsMembership:
             return self._send_again(now_ms)
         if response.error_code in FENCED:
             self._is_known = response.error_code != UNKNOWN_MEMBER_ID
-            return self._join_again(f"the group went on without this member: {response.error_message}", now_ms)
+            return self._join_again(f"the group went on without this member: {response.error_message}")
         return self._end(refusal(self._profile.group_id, response.error_code, response.error_message))
 
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
@@ -352,7 +357,7 @@ class StreamsMembership:
         self.owned, self._adopting = self._adopting, None
         return self._reconcile(now_ms)
 
-    def _lost(self, event: MembershipLost, now_ms: int) -> list[Effect]:
+    def _lost(self, event: MembershipLost, _now_ms: int) -> list[Effect]:
         """A commit was refused, or came too late: drop everything and join again, which the coordinator allows.
 
         What is answered to a heartbeat that is under way concerns the membership that was lost.
@@ -360,34 +365,46 @@ class StreamsMembership:
         if self.state is not State.MEMBER:
             return []
         self._sent_ms = None
-        return self._join_again(event.reason, now_ms)
+        return self._join_again(event.reason)
 
-    def _join_again(self, reason: str, now_ms: int) -> list[Effect]:
-        self.state, self._due_ms, self._failures = State.JOINING, now_ms, 0
+    def _join_again(self, reason: str) -> list[Effect]:
+        """Join again once the tasks are dropped: under the next epoch the brokers would take what is left of them."""
+        self.state, self._failures = State.FENCED, 0
         return self._forget(reason)
+
+    def _dropped(self, _event: TasksDropped, now_ms: int) -> list[Effect]:
+        self._dropping = False
+        if self.state is State.FENCED:
+            self.state, self._due_ms = State.JOINING, now_ms
+        return []
 
     def _forget(self, reason: str) -> list[Effect]:
         self.epoch, self.accepted_ms = JOIN_EPOCH, None
         self.owned, self._target, self._adopting, self._reported = NO_TASKS, None, None, None
         self._tell_all, self._unsure, self._looking_up, self._owes_report = True, False, False, False
+        self._dropping = True
         return [DropAll(reason)]
 
     # --- what the process asks for -----------------------------------------------------
 
-    def _tasks_awaited(self, event: TasksAwaited, _now_ms: int) -> list[Effect]:
-        self._awaited, self._awaited_until_ms = event.tasks, None
+    def _tasks_awaited(self, event: TasksAwaited, now_ms: int) -> list[Effect]:
+        """Await these tasks, too. A member asks for them at once, unless its last heartbeat failed."""
+        self._awaited, self._awaited_until_ms = self._awaited | event.tasks, None
+        if self.state is State.MEMBER and self._failures == 0:
+            self._due_ms = min(self._due_ms, now_ms)
         return []
 
     def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:
-        if self.state not in (State.JOINING, State.MEMBER):
+        if self.state not in (State.JOINING, State.MEMBER, State.FENCED):
             return []
         leave: list[Effect] = [SendLeave(self._leave())] if self._is_known else []
+        drop = [] if self._dropping else self._forget(STALLED)
         self.state, self._sent_ms, self._is_known = State.STALLED, None, False
-        return leave + self._forget(STALLED)
+        return leave + drop
 
     def _call_returned(self, _event: CallReturned, now_ms: int) -> list[Effect]:
         if self.state is State.STALLED:
-            self.state, self._due_ms = State.JOINING, now_ms
+            self.state, self._due_ms = State.FENCED if self._dropping else State.JOINING, now_ms
         return []
 
     def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
@@ -412,6 +429,7 @@ class StreamsMembership:
         LookupFailed: _lookup_failed,
         TasksReleased: _released,
         MembershipLost: _lost,
+        TasksDropped: _dropped,
         TasksAwaited: _tasks_awaited,
         CallStalled: _call_stalled,
         CallReturned: _call_returned,

@@ -92,11 +92,13 @@ class Tasks:
         self._tasks = TasksInHand()
         self._generation: int | None = None
         self._releasing: frozenset[TaskId] | None = None
-        self._rejoining = self._fenced = self._last_commit = False
+        self._rejoining = self._fenced = self._last_commit = self._ended = False
         self._stop: StopAsked | None = None
         self._next_commit_ms = 0
         self._wait_for_next: list[_Waiting] = []
         self._wait_for_present: list[_Waiting] = []
+        self._left_commit: set[TaskId] = set()
+        """The tasks whose stores failed while the commit under way holds records of theirs."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Handle one event and return the effects in order."""
@@ -166,6 +168,9 @@ class Tasks:
         if running:
             self._wait_for_next.append(_LetGo(todo.leaving))
             return effects
+        if not self._left_commit.isdisjoint(todo.leaving):  # their records may still arrive
+            self._wait_for_present.append(_LetGo(todo.leaving))
+            return effects
         return effects + self._let_go(todo.leaving)
 
     def _change_inputs(self, active: Mapping[TaskId, Inputs]) -> list[Effect]:
@@ -211,14 +216,18 @@ class Tasks:
 
     def _drop_all(self, event: member.DropAll, _now_ms: int) -> list[Effect]:
         """Write and commit nothing more of what runs; replicas stay on disk, and are closed too."""
+        if self._ended:
+            return []
         self._wait_for_present, self._wait_for_next = [], []
+        self._left_commit.clear()
         self._fenced = False
         effects: list[Effect] = [AbandonCommit(), *self._tasks.free()]
         for task in self._tasks:
             effects += self._tasks.move(task, TaskEvent.LOST)
         self._releasing = None
         effects.append(AnnounceLoss(event.reason))
-        return effects if self._stop is None else [*effects, EndLoop()]
+        self._ended = self._stop is not None
+        return [*effects, EndLoop()] if self._ended else effects
 
     # --- what the restore thread reports -------------------------------------------------
 
@@ -236,6 +245,8 @@ class Tasks:
         if self.state(task) is not TaskState.RUNNING:
             return []
         held = self._tasks[task]
+        if self._tasks.committing:
+            self._left_commit.add(task)
         return [
             *self._tasks.fall_back(task),
             ReportNothing(task),
@@ -309,6 +320,7 @@ class Tasks:
 
     def _commit_ended(self, event: CommitEnded, now_ms: int) -> list[Effect]:
         effects = self._tasks.free()
+        self._left_commit.clear()
         waited, self._wait_for_present = self._wait_for_present, []
         if event.end is CommitEnd.FENCED:
             self._fenced, self._wait_for_next = True, []
@@ -342,6 +354,7 @@ class Tasks:
         self._stop = event
         if event.failed:
             self._wait_for_present, self._wait_for_next = [], []
+            self._left_commit.clear()
             return [AbandonCommit(), *self._tasks.free(), *self._close_all()]
         return [] if self._tasks.committing else self._commit_last(now_ms)
 
@@ -360,6 +373,7 @@ class Tasks:
         return self._begin_commit(now_ms)
 
     def _close_all(self) -> list[Effect]:
+        self._ended = True
         running = self._tasks.running(self._tasks)
         given_up = self._stop is not None and self._stop.failed  # what the last commit began with may not be committed
         times = running and self._exactly_once and not (self._rejoining or self._fenced or given_up)

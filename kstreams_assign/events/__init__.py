@@ -47,6 +47,7 @@ from kstreams_assign.events.group import (
     LeaveFailedEvent,
     LostEvent,
     MemberNotKeptEvent,
+    NoRoomEvent,
     Placement,
     PredecessorRemovedEvent,
     PredecessorStaysEvent,
@@ -54,8 +55,11 @@ from kstreams_assign.events.group import (
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
+    WarmingElsewhereEvent,
     WarmingUpEvent,
     WarmJoinEvent,
+    WarmLeaveEvent,
+    WarmLeaveOffEvent,
 )
 from kstreams_assign.events.process import (
     BrokerUnavailableEvent,
@@ -129,6 +133,7 @@ __all__ = [
     "LookupFailedEvent",
     "LostEvent",
     "MemberNotKeptEvent",
+    "NoRoomEvent",
     "OpenTransaction",
     "Placement",
     "PredecessorRemovedEvent",
@@ -161,6 +166,9 @@ __all__ = [
     "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
     "WarmJoinEvent",
+    "WarmLeaveEvent",
+    "WarmLeaveOffEvent",
+    "WarmingElsewhereEvent",
     "WarmingUpEvent",
     "WarningEvent",
     "WarningsEvent",
@@ -180,8 +188,12 @@ Event = (
     | PredecessorRemovedEvent
     | PredecessorStaysEvent
     | MemberNotKeptEvent
+    | NoRoomEvent
     | WarmingUpEvent
     | WarmJoinEvent
+    | WarmingElsewhereEvent
+    | WarmLeaveEvent
+    | WarmLeaveOffEvent
     | AwaitedTasksEvent
     | GroupStatusEvent
     | DrainRefusedEvent

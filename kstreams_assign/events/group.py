@@ -134,7 +134,7 @@ class EarlyProbingOffEvent(WarningEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressUnreadableEvent(WarningEvent):
-    """The leader skipped a record of the early-probing topic that it cannot read."""
+    """A member skipped a record of the topic ``<application id>-warm-up-progress`` that it cannot read."""
 
     name: ClassVar[str] = "progress_unreadable"
 
@@ -172,11 +172,25 @@ class MemberNotKeptEvent(WarningEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmingUpEvent(BaseEvent):
-    """Before it joins a streams group, this process restores the state of the tasks that it will probably get."""
+    """This process restores the state of tasks that it will probably get in a streams group.
+
+    That is before it joins, or before other members leave that drain.
+    """
 
     name: ClassVar[str] = "warming_up"
     tasks: tuple[str, ...]
     """The tasks with state, active ones and standbys."""
+    leavers: tuple[str, ...] = ()
+    """The member ids of those that drain; empty before a join."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoomEvent(WarningEvent):
+    """The state of tasks is not restored before they come in a streams group: the disk has no room for it."""
+
+    name: ClassVar[str] = "no_room"
+    tasks: tuple[str, ...]
+    """Those tasks; they are silent while their state is restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +201,35 @@ class WarmJoinEvent(ReasonEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmingElsewhereEvent(BaseEvent):
+    """This member of a streams group drains: others restore the tasks with state that they will probably get."""
+
+    name: ClassVar[str] = "warming_elsewhere"
+    tasks: Mapping[str, str]
+    """Task -> the member id of its next owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmLeaveEvent(ReasonEvent):
+    """This member drains and leaves a streams group now: its tasks are warm elsewhere, or waiting has no use."""
+
+    name: ClassVar[str] = "warm_leave"
+    warm: tuple[str, ...]
+    """The tasks with state that are warm at their next owners."""
+    cold: tuple[str, ...]
+    """Those that are not: they are silent while they are restored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmLeaveOffEvent(WarningEvent):
+    """The brokers refuse what members of a streams group tell each other: nothing is warmed up for one that drains."""
+
+    name: ClassVar[str] = "warm_leave_off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedTasksEvent(BaseEvent):
-    """The tasks have come that this process joined a streams group for, or it awaits them no longer."""
+    """The tasks have come that this process restored in a streams group, or it awaits them no longer."""
 
     name: ClassVar[str] = "awaited_tasks"
     awaited: tuple[str, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign import Plan
@@ -63,6 +64,7 @@ def encode_group(
         partitions=sum(map(len, tasks.values())),
         awaited=awaited,
     )
+    shares = _shares(view, trailer, leader, trim)
     due_ms = min((at_ms for at_ms in (next_probe_ms, wait_ends_ms) if at_ms is not None), default=None)
     prober = min((c.member.member_id for c in view.processes.get(leader, ())), key=text_order, default=None)
     partitions = {member: _inputs(handed.active[member], tasks) for member in view.member_ids}
@@ -76,7 +78,7 @@ def encode_group(
             standby_partitions_by_host={} if trim is Trim.STANDBY_HOSTS else standby_hosts,
             error_code=int(ErrorCode.NONE),
             next_rebalance_ms=_next_rebalance_ms(member, handed, prober, due_ms),
-            trailer=None if trim else trailer,
+            trailer=shares.get(member),
         )
         for member, inputs in partitions.items()
     )
@@ -85,6 +87,29 @@ def encode_group(
         member: MemberAssignment(tuple(partition for partition, _ in inputs), user_data)
         for (member, inputs), user_data in zip(partitions.items(), written, strict=True)
     }
+
+
+def _shares(view: GroupView, trailer: GroupTrailer, leader: UUID, trim: Trim) -> Mapping[str, GroupTrailer]:
+    """Return what each member is told: equal trailers are one object."""
+    if trim >= Trim.TRAILERS:
+        return {}
+    shares = {
+        process: trailer if trim is Trim.NOTHING or process == leader else share(trailer, process)
+        for process in view.processes
+    }
+    return {c.member.member_id: shares[process] for process, consumers in view.processes.items() for c in consumers}
+
+
+def share(trailer: GroupTrailer, process: UUID) -> GroupTrailer:
+    """Return the trailer without the tasks of other processes."""
+    owners = {task: owner for task, owner in trailer.owners.items() if owner == process}
+    return replace(
+        trailer,
+        warmups={process: trailer.warmups[process]} if process in trailer.warmups else {},
+        at_once={process: trailer.at_once[process]} if process in trailer.at_once else {},
+        withheld=tuple(owners),
+        owners=owners,
+    )
 
 
 def _inputs(active: Iterable[TaskId], tasks: Partitions) -> list[tuple[TopicPartition, TaskId]]:

@@ -182,8 +182,8 @@ class Member:
         if self.is_stale(event):
             return []
         before, self.state = self.state, TRANSITIONS[self.state, type(event)]
-        if before is State.CLOSED:
-            return []
+        if before is State.CLOSED:  # its client may lose the membership, and join again, before the last commit begins
+            return [DropAll(event.reason)] if isinstance(event, MembershipLost) else []
         actions = self._REACTIONS[type(event)](self, event, before, now_ms)
         return actions + self._wish_granted(now_ms)
 

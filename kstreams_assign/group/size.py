@@ -3,8 +3,9 @@
 The coordinator writes each generation as one record (``GroupMetadataValue``): every member's subscription and
 assignment. Our trailer and the host maps are in each assignment and describe the whole group, so they grow with its
 square. A record that is too large makes SyncGroup fail, and the group rebalances for ever without an explanation. So
-our leader adds up the size, warns, and leaves out first what only speeds things up (the trailers), then what only key
-lookups need (the standbys' host map).
+our leader adds up the size. Above half of the limit each member is told its own tasks only, so the trailers no longer
+grow with the square. If that is not enough it warns, and leaves out first what only speeds things up (the trailers),
+then what only key lookups need (the standbys' host map).
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class Trim(IntEnum):
     """What is left out of every assignment."""
 
     NOTHING = 0
-    TRAILERS = 1
-    STANDBY_HOSTS = 2
+    OTHERS = 1
+    """What the trailers say of other processes' tasks; the leader's own process still gets all of it."""
+    TRAILERS = 2
+    STANDBY_HOSTS = 3
     """The trailers and the standbys' host map."""
 
 
@@ -79,14 +82,14 @@ class FittedRecord(NamedTuple):
 
 def fit_record(encode: Callable[[Trim], Assignments], joined: int, most: int) -> FittedRecord:
     """Return the assignments with as much in them as the record takes (``most`` bytes)."""
-    trim = Trim.NOTHING
-    assignments = encode(trim)
-    size = whole = joined + assigned_bytes(assignments)
-    while size > most * FULL_SHARE and trim < Trim.STANDBY_HOSTS:
-        trim = Trim(trim + 1)
+    sizes: list[int] = []
+    for trim in Trim:
         assignments = encode(trim)
-        size = joined + assigned_bytes(assignments)
-    return FittedRecord(assignments, size, _warning(whole, size, most, trim))
+        sizes.append(joined + assigned_bytes(assignments))
+        if sizes[-1] <= most * (FULL_SHARE if trim else WARN_SHARE):
+            break
+    whole = sizes[min(len(sizes) - 1, Trim.OTHERS)]
+    return FittedRecord(assignments, sizes[-1], _warning(whole, sizes[-1], most, trim))
 
 
 def _warning(whole: int, size: int, most: int, trim: Trim) -> tuple[str, ...]:
@@ -96,7 +99,8 @@ def _warning(whole: int, size: int, most: int, trim: Trim) -> tuple[str, ...]:
     remedy = f"set max.message.bytes of __consumer_offsets to {_next_power_of_two(2 * whole):,} or more"
     if size > most:
         return (f"{about}: they refuse it even without trailers and standby hosts ({size:,} bytes); {remedy}",)
-    return (f"{about}: {_LEFT_OUT[trim]}; {remedy}" if trim else f"{about}: {remedy} before the group grows",)
+    left_out = _LEFT_OUT.get(trim)
+    return (f"{about}: {remedy} before the group grows" if left_out is None else f"{about}: {left_out}; {remedy}",)
 
 
 def _next_power_of_two(number: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, SubtopologyShape, TopologyShape
-from kstreams_assign.topology.changelog_settings import changelog_settings
+from kstreams_assign.topology.changelog_settings import CHANGELOG_SETTINGS, changelog_settings
 from kstreams_assign.topology.internal import REPARTITION_SETTINGS
 from kstreams_assign.wire.streams_heartbeat import StreamsTopology
 from kstreams_assign.wire.streams_structs import CopartitionGroup, StreamsSubtopology, TopicInfo
@@ -27,12 +27,15 @@ def refuse_patterns(topology: TopologyShape) -> None:
 
 
 def streams_topology(topology: TopologyShape, application_id: str, replication_factor: int) -> StreamsTopology:
-    """Return the topology as a member declares it when it joins. ``replication_factor``: of topics to be created."""
+    """Return the topology as a member declares it when it joins. ``replication_factor``: of topics to be created.
+
+    A source topic that is a store's changelog has the default settings, whatever the topic's own are.
+    """
     settings = changelog_settings(topology, application_id)
     internal = topology.repartition_topics
 
     def changelog(topic: str) -> TopicInfo:
-        return TopicInfo(topic, 0, replication_factor, _sorted(settings.get(topic, {})))
+        return TopicInfo(topic, 0, replication_factor, _sorted(settings.get(topic, CHANGELOG_SETTINGS)))
 
     def repartition(declared: RepartitionTopic) -> TopicInfo:
         return TopicInfo(declared.topic, declared.partitions or 0, replication_factor, _sorted(REPARTITION_SETTINGS))

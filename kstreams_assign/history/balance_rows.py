@@ -6,7 +6,7 @@ What lives here: the rows of the table ``balance``. What must not: judgement of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kstreams_assign.history.movements import subtopology_of
@@ -24,23 +24,36 @@ class Evenness(NamedTuple):
     skew: float
 
 
-def evenness(seen: Generation) -> list[Evenness]:
-    """Active tasks, standbys and both; active tasks by subtopology over all processes; a rack's over its processes."""
+def evenness_of(seen: Generation) -> list[Evenness]:
+    """The rows of a generation of a classic group."""
     threads = {process: len(members) for process, members in seen.processes.items()}
+    return evenness(threads, seen.owners, seen.copies, _racks(seen))
+
+
+def evenness(
+    threads: Mapping[str, int],
+    owners: Mapping[str, str],
+    copies: Mapping[str, Sequence[str]],
+    racks: Mapping[str, Sequence[str]],
+) -> list[Evenness]:
+    """Active tasks, standbys and both; active tasks by subtopology over all processes; a rack's over its processes.
+
+    ``threads``: of each process; ``owners`` and ``copies``: task -> process or processes; ``racks``: of processes.
+    """
     if not threads:
         return []
-    active = Counter(seen.owners.values())
-    standby = Counter(process for holders in seen.copies.values() for process in holders)
+    active = Counter(owners.values())
+    standby = Counter(process for holders in copies.values() for process in holders)
     by_subtopology: dict[str, Counter[str]] = {}
-    for task, process in seen.owners.items():
+    for task, process in owners.items():
         by_subtopology.setdefault(subtopology_of(task), Counter())[process] += 1
-    racks = [
+    rack_rows = [
         _row("rack", rack, {process: threads[process] for process in inside}, active)
-        for rack, inside in sorted(_racks(seen).items())
+        for rack, inside in sorted(racks.items())
     ]
     subtopologies = [_row("subtopology", name, threads, held) for name, held in sorted(by_subtopology.items())]
     classes = (("active", active), ("standby", standby), ("all", active + standby))
-    return [*(_row(scope, None, threads, held) for scope, held in classes), *subtopologies, *racks]
+    return [*(_row(scope, None, threads, held) for scope, held in classes), *subtopologies, *rack_rows]
 
 
 def _row(scope: str, name: str | None, threads: Mapping[str, int], held: Mapping[str, int]) -> Evenness:

@@ -88,9 +88,9 @@ def _asked(seen: Generation) -> str | None:
     """Why a follow-up is to come, in words; None if none is."""
     name = f"generation {seen.place.generation}"
     if seen.trailer is not None and seen.trailer.followup:
-        return f"{name} held back {_some(sorted(map(str, seen.trailer.withheld)))} and said that a follow-up comes"
+        return f"{name} held back {some(sorted(map(str, seen.trailer.withheld)))} and said that a follow-up comes"
     if seen.revoked:
-        return f"{name} took {_some(sorted(map(str, seen.revoked)))} away, whose owners then rejoin"
+        return f"{name} took {some(sorted(map(str, seen.revoked)))} away, whose owners then rejoin"
     if 0 in seen.asked_ms:
         return f"{name} asked a member to rejoin at once"
     return None
@@ -120,16 +120,16 @@ def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None
     if not (new or left):
         return None
     if not last.members:
-        return Finding("join", CERTAIN, f"{_some(new)} came into the empty group")
+        return Finding("join", CERTAIN, f"{some(new)} came into the empty group")
     if not left:
-        return Finding("join", CERTAIN, f"{_some(new)} joined{_threads(new, last)}")
+        return Finding("join", CERTAIN, f"{some(new)} joined{_threads(new, last)}")
     if not new:
         staying = {process for process in now.values() if process}
         part = " (a thread of a process that stays)" if staying.issuperset(left) else ""
-        return Finding("leave", CERTAIN, f"{_some(left)} left{part}")
+        return Finding("leave", CERTAIN, f"{some(left)} left{part}")
     if set(new) == set(left):
-        return Finding("replace", CERTAIN, f"{_some(new)} came back as another member, so it was restarted")
-    return Finding("replace", CERTAIN, f"{_some(new)} joined and {_some(left)} left")
+        return Finding("replace", CERTAIN, f"{some(new)} came back as another member, so it was restarted")
+    return Finding("replace", CERTAIN, f"{some(new)} joined and {some(left)} left")
 
 
 def _threads(new: Iterable[str], last: Last) -> str:
@@ -149,7 +149,7 @@ def _static_restart(seen: Generation, last: Last, _memory: Memory) -> Finding | 
         return None
     led = any(last.members[identity][0] == last.leader for identity in restarted)
     return Finding(
-        "rejoin", CERTAIN, f"{_some(restarted)} came back under another member id{', and it led' if led else ''}"
+        "rejoin", CERTAIN, f"{some(restarted)} came back under another member id{', and it led' if led else ''}"
     )
 
 
@@ -159,12 +159,12 @@ def _topics(seen: Generation, last: Last, memory: Memory) -> Finding | None:
     now = [partition for inputs in seen.inputs.values() for partition in inputs]
     new = sorted({partition for partition in now if str(partition) not in known})
     if new:
-        return Finding("topic_change", CERTAIN, f"input partitions {_some(list(map(str, new)))} are new")
+        return Finding("topic_change", CERTAIN, f"input partitions {some(list(map(str, new)))} are new")
     topics = {topic for member in seen.members if member.said for topic in member.said.topics}
     if topics == set(last.topics):
         return None
     changes = [f"+{name}" for name in topics - set(last.topics)] + [f"-{name}" for name in set(last.topics) - topics]
-    return Finding("topic_change", LIKELY, f"other topics are subscribed to: {_some(sorted(changes))}")
+    return Finding("topic_change", LIKELY, f"other topics are subscribed to: {some(sorted(changes))}")
 
 
 def _follow_up(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
@@ -210,7 +210,7 @@ def _said_otherwise(seen: Generation, last: Last, _memory: Memory) -> Finding | 
         and _about(member)
         and last.members[member.identity][2] not in {"", _about(member)}
     ]
-    return Finding("rejoin", LIKELY, f"{_some(changed)} says something else of itself") if changed else None
+    return Finding("rejoin", LIKELY, f"{some(changed)} says something else of itself") if changed else None
 
 
 FINDINGS: tuple[Callable[[Generation, Last, Memory], Finding | None], ...] = (
@@ -242,7 +242,7 @@ def _by_elimination(seen: Generation, last: Last, note: str, joined: list[str], 
     return Cause("rejoin", GUESS, evidence, joined, gone)
 
 
-def _some(names: Collection[str]) -> str:
+def some(names: Collection[str]) -> str:
     """The first few, and how many more."""
     distinct = list(dict.fromkeys(names))
     more = len(distinct) - NAMED_MAX

@@ -17,13 +17,18 @@ from kstreams_assign.history.causes import cause_of, remembered
 from kstreams_assign.history.changelogs import changelogs_of, subtopologies_of
 from kstreams_assign.history.memory import Memory, closed, opened
 from kstreams_assign.history.movements import Rows, commit, expired, move, note_state, without_gap
-from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of
+from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of, sampled_near
 from kstreams_assign.history.seen import Generation, Place, read_generation
+from kstreams_assign.history.streams_derive import StreamsGroup
+from kstreams_assign.history.streams_memory import StreamsMemory
 from kstreams_assign.history.tables import Tables, append_rows, empty_tables
-from kstreams_assign.wire import GroupMetadata, decode_group_metadata, decode_offset_commit
-
-SAMPLED_WITHIN_MS = 60_000
-"""End offsets say something of a generation only if they were sampled soon after it."""
+from kstreams_assign.wire import (
+    GroupMetadata,
+    StreamsKey,
+    decode_group_metadata,
+    decode_offset_commit,
+    decode_streams_value,
+)
 
 TOMBSTONE, DUPLICATE, LATE, NOT_STREAMS = "tombstone", "duplicate", "late", "not_streams"
 DAMAGED_VALUE, DAMAGED_USER_DATA = "damaged_value", "damaged_user_data"
@@ -54,7 +59,7 @@ def derive(state: bytes | None, records: RawRecords, ends: Iterable[EndOffset] =
 
 
 def derive_strangers(records: RawRecords) -> Tables:
-    """The rows of records that are about no classic group: counted, and quarantined where the key is damaged."""
+    """The rows of records about no group of Kafka Streams: counted, and quarantined where the key is damaged."""
     tables = empty_tables()
     counts: Counter[str] = Counter()
     for record in _each(records):
@@ -97,21 +102,30 @@ class _Group:
             self.counts[DAMAGED_VALUE] += 1
             _quarantine(self.tables, record, DAMAGED_VALUE, str(wrong), record.value)
         self._moved(expired(self.memory, record.timestamp_ms))
+        if self.memory.streams is not None:
+            self._streams(about).expire(record.timestamp_ms)
 
     def _kind(self, record: Record, about: RecordKey) -> str:
         """Use one record; how it counts. Raises ``MalformedUserData`` where its value cannot be read."""
+        if about.streams is not None:
+            return self._streams_record(record, about, about.streams)
         if record.value is None:
-            if about.kind is Kind.GROUP_METADATA:
-                self._forget()
+            if about.kind is Kind.GROUP_METADATA and self.memory.streams is None:
+                self._forget(record)
             return TOMBSTONE
         if about.kind is Kind.OFFSET_COMMIT:
             self._commit(record, about, record.value)
             return about.kind.value
         metadata = decode_group_metadata(record.value)
+        if self.memory.streams is not None:
+            self._forget(record)  # the streams group was deleted, and this is a classic one of the same name
         return self._generation(record, about.group or "", metadata)
 
     def _commit(self, record: Record, about: RecordKey, value: bytes) -> None:
         decode_offset_commit(value)
+        if self.memory.streams is not None:
+            self._streams(about).commit(f"{about.topic}-{about.partition}", record.timestamp_ms, record.offset)
+            return
         if self.memory.last is not None:
             partition = f"{about.topic}-{about.partition}"
             self._moved(commit(self.memory, partition, record.timestamp_ms, record.offset))
@@ -122,10 +136,10 @@ class _Group:
         if last is not None and metadata.generation < last.generation:
             if record.timestamp_ms <= last.time_ms:
                 return LATE
-            self._forget()  # deleted and created again, and the tombstone is not there any more
+            self._forget(record)  # deleted and created again, and the tombstone is not there any more
         seen = read_generation(place, metadata)
         if seen is None or (not seen.members and self.memory.last is None):
-            self._forget()
+            self._forget(record)
             return NOT_STREAMS
         self._stream(record, seen)
         return Kind.GROUP_METADATA.value
@@ -137,7 +151,7 @@ class _Group:
         memory = self.memory
         cause, known_before = cause_of(seen, memory), memory.last is not None
         note_state(memory, seen)
-        ends = [end for end in self._ends if abs(end.sampled_ms - seen.place.time_ms) <= SAMPLED_WITHIN_MS]
+        ends = sampled_near(self._ends, seen.place.time_ms)
         subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
         moved = move(memory, seen, changelogs_of(ends, subtopologies))
         memory.last = remembered(seen)
@@ -153,7 +167,27 @@ class _Group:
         if done:
             append_rows(self.tables, "movements", done)
 
-    def _forget(self) -> None:
+    def _streams_record(self, record: Record, about: RecordKey, key: StreamsKey) -> str:
+        """A record of a streams group; how it counts."""
+        place = (record.partition, record.offset)
+        if record.value is None:
+            if self.memory.streams is not None and self._streams(about).delete(key, place, record.timestamp_ms):
+                self._forget(record)
+            return TOMBSTONE
+        value = decode_streams_value(key.type, record.value)
+        if self.memory.last is not None:
+            self._forget(record)  # it was a classic group
+        group = self._streams(about)
+        used = group.take(key, value, place, record.timestamp_ms)
+        self.memory.streams = group.memory
+        return Kind.STREAMS_GROUP.value if used else LATE
+
+    def _streams(self, about: RecordKey) -> StreamsGroup:
+        return StreamsGroup(about.group or "", self.memory.streams or StreamsMemory(), self.tables, self._ends)
+
+    def _forget(self, record: Record) -> None:
         """The group was deleted, or is no Kafka Streams group: its past does not explain what comes next."""
+        if self.memory.streams is not None:
+            self._streams(key_of(record.key)).forget((record.partition, record.offset), record.timestamp_ms)
         self._moved(without_gap(self.memory, self.memory.pending))
         self.memory = Memory(self.memory.partition, self.memory.offset)

@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.replay import replay
+from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
 from kstreams_assign.history.writing import refuse_old_tables
 from kstreams_assign.observe.changes import Alternative
@@ -34,7 +34,7 @@ DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
 
 _PLACE = ("offsets_partition", "offsets_offset")
 NEEDED: Mapping[str, tuple[str, ...]] = {
-    "rebalances": (*_PLACE, "generation", "owner_changes", "cause"),
+    "rebalances": (*_PLACE, "generation", "protocol", "owner_changes", "cause"),
     "members": (*_PLACE, "process_id", "tags", "offset_sums"),
     "task_placements": (*_PLACE, "task", "role", "process_id"),
     "end_offsets": (*_PLACE, "task", "end_offset"),
@@ -197,7 +197,7 @@ class ReplayJob:
         name, replayed = group["group"], replay(group, self.alternatives)
         for answer in replayed.answers:
             yield {"group": name, **answer._asdict()}
-        rebalances = group["rebalances"]
+        rebalances = [row for row in group["rebalances"] or () if is_classic(row)]
         notes = {
             CONTINUED: replayed.continued,
             RECORDED_CHANGES: sum(row["owner_changes"] or 0 for row in rebalances),

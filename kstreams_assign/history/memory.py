@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kstreams_assign.errors import StateError
+from kstreams_assign.history.streams_memory import StreamsMemory, as_fields, from_fields
 
-FORMAT = 2
+FORMAT = 3
 
 Cell = list[Any]
 """JSON has no tuples."""
@@ -53,7 +54,7 @@ class Pending:
 
 @dataclass
 class Memory:
-    """One Streams group.
+    """One Streams group; ``streams`` if it is one of KIP-1071, and then the rest is empty.
 
     ``owners``: task -> the process that last ran it, and the offset of the record that assigned it. ``copies``: task ->
     process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of
@@ -72,6 +73,7 @@ class Memory:
     commits: dict[str, Cell] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
     removal_ms: dict[str, int] = field(default_factory=dict)
+    streams: StreamsMemory | None = None
 
     def seen(self, partition: int, offset: int) -> bool:
         """Whether a record of this place, or a later one, was here before."""
@@ -85,13 +87,23 @@ def opened(state: bytes | None) -> Memory:
     fields = json.loads(state)
     if fields.pop("format", None) != FORMAT:
         raise StateError("this state of the history was written by another release; read the topic into a new folder")
-    last, pending = fields.pop("last"), fields.pop("pending")
-    return Memory(last=Last(**last) if last else None, pending=[Pending(**movement) for movement in pending], **fields)
+    last, pending, streams = fields.pop("last"), fields.pop("pending"), fields.pop("streams")
+    return Memory(
+        last=Last(**last) if last else None,
+        pending=[Pending(**movement) for movement in pending],
+        streams=None if streams is None else from_fields(streams),
+        **fields,
+    )
 
 
 def closed(memory: Memory) -> bytes:
     """The bytes to keep; none where nothing of a Streams group was seen."""
-    if memory.last is None:
+    if memory.last is None and memory.streams is None:
         return b""
-    fields = {**vars(memory), "last": vars(memory.last), "pending": [vars(movement) for movement in memory.pending]}
+    fields = {
+        **vars(memory),
+        "last": memory.last and vars(memory.last),
+        "pending": [vars(movement) for movement in memory.pending],
+        "streams": memory.streams and as_fields(memory.streams),
+    }
     return json.dumps({"format": FORMAT, **fields}, separators=(",", ":")).encode()

@@ -131,7 +131,7 @@ def commit(memory: Memory, partition: str, time_ms: int, offset: int) -> Rows:
     done = [movement for movement in memory.pending if partition in movement.inputs]
     if done:
         memory.pending = [movement for movement in memory.pending if partition not in movement.inputs]
-    rows = [(*movement.row, _gap_ms(memory, movement, time_ms)) for movement in done]
+    rows = [_row(movement, _gap_ms(memory, movement, time_ms)) for movement in done]
     memory.commits[partition] = [time_ms, offset]
     return rows
 
@@ -159,4 +159,9 @@ def without_gap(memory: Memory, done: Sequence[Pending]) -> Rows:
     if done:
         done_ids = set(map(id, done))
         memory.pending = [movement for movement in memory.pending if id(movement) not in done_ids]
-    return [(*movement.row, None) for movement in done]
+    return [_row(movement, None) for movement in done]
+
+
+def _row(movement: Pending, gap_ms: int | None) -> tuple[Any, ...]:
+    """No record says when a classic member released or took a task."""
+    return (*movement.row, gap_ms, None, None)

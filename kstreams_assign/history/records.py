@@ -6,14 +6,21 @@ that finds a record's group. What must not: values, and what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from kstreams_assign.errors import MalformedUserData
-from kstreams_assign.wire import GroupMetadataKey, OffsetCommitKey, OtherKey, decode_offsets_key
+from kstreams_assign.wire import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OtherKey,
+    StreamsKey,
+    decode_offsets_key,
+    decode_streams_key,
+)
 
 KEYS_KEPT = 1 << 16
 """A partition is committed again and again under one key; some 20 MB."""
@@ -24,6 +31,7 @@ class Kind(StrEnum):
 
     GROUP_METADATA = "group_metadata"
     OFFSET_COMMIT = "offset_commit"
+    STREAMS_GROUP = "streams_group"
     OTHER_PROTOCOL = "other_protocol"
     DAMAGED_KEY = "damaged_key"
 
@@ -39,6 +47,10 @@ class RawRecords:
     value: Sequence[bytes | None]
 
 
+SAMPLED_WITHIN_MS = 60_000
+"""End offsets say something of a rebalance only if they were sampled soon after it."""
+
+
 class EndOffset(NamedTuple):
     """Where a changelog partition began and ended at ``sampled_ms`` (wall clock)."""
 
@@ -49,14 +61,23 @@ class EndOffset(NamedTuple):
     sampled_ms: int
 
 
+def sampled_near(ends: Iterable[EndOffset], time_ms: int) -> list[EndOffset]:
+    """The end offsets that say something of a rebalance at ``time_ms``."""
+    return [end for end in ends if abs(end.sampled_ms - time_ms) <= SAMPLED_WITHIN_MS]
+
+
 class RecordKey(NamedTuple):
-    """What a record is about. ``group`` is None without a classic group; ``reason`` says what is wrong with the key."""
+    """What a record is about. ``group`` is None for groups of other protocols; ``reason``: what is wrong with the key.
+
+    ``streams`` is the key of a record about a streams group.
+    """
 
     kind: Kind
     group: str | None = None
     topic: str = ""
     partition: int = -1
     reason: str = ""
+    streams: StreamsKey | None = None
 
 
 @lru_cache(maxsize=KEYS_KEPT)
@@ -66,6 +87,7 @@ def key_of(key: bytes | None) -> RecordKey:
         return RecordKey(Kind.DAMAGED_KEY, reason="a record without a key")
     try:
         decoded = decode_offsets_key(key)
+        streams = decode_streams_key(key) if isinstance(decoded, OtherKey) else None
     except MalformedUserData as wrong:
         return RecordKey(Kind.DAMAGED_KEY, reason=str(wrong))
     match decoded:
@@ -73,5 +95,7 @@ def key_of(key: bytes | None) -> RecordKey:
             return RecordKey(Kind.OFFSET_COMMIT, decoded.group, decoded.topic, decoded.partition)
         case GroupMetadataKey():
             return RecordKey(Kind.GROUP_METADATA, decoded.group)
+        case OtherKey() if streams is not None:
+            return RecordKey(Kind.STREAMS_GROUP, streams.group_id, streams=streams)
         case OtherKey():
             return RecordKey(Kind.OTHER_PROTOCOL)

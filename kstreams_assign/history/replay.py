@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.tables import STREAMS_PROTOCOL
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.group_state import ends_not_known, state_of_cluster
 from kstreams_assign.observe.what_if import Outcome, predict
 
 STANDBYS = "num_standby_replicas"
+STREAMS_GROUP = "streams groups (KIP-1071): the broker assigns their tasks; ask kstreams-assign what-if GROUP"
 REBALANCES_MAX = 2_000
 """Of one replay: a group of 100 members under Java's settings takes some hundred."""
 
@@ -94,14 +96,21 @@ class Replayed:
 
 
 def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alternative]) -> Replayed:
-    """``group``: table -> rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``)."""
-    recorded = _recorded(group)
+    """``group``: table -> rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``).
+
+    Rebalances of streams groups are left out. What was before and after them are two histories.
+    """
+    parts = [_recorded(group, part) for part in _classic_parts(group)]
+    recorded = [generation for part in parts for generation in part]
     stateful = {(task.topology, task.subtopology) for generation in recorded for task in _with_state(generation)}
     standbys = _standbys(recorded, stateful)
     answers: list[Answer] = []
-    left_out: Counter[str] = Counter({"nothing is known of what was before": 1} if recorded else {})
+    left_out: Counter[str] = Counter({"nothing is known of what was before": len(parts)} if parts else {})
+    streams = sum(not is_classic(row) for row in group.get("rebalances") or ())
+    if streams:
+        left_out[STREAMS_GROUP] = streams
     continued = 0
-    for question in _questions(recorded, stateful):
+    for question in chain.from_iterable(_questions(part, stateful) for part in parts):
         if isinstance(question, str):
             left_out[question] += 1
         elif question is None:
@@ -116,12 +125,20 @@ def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alt
     return Replayed(answers, continued, left_out)
 
 
-def _recorded(group: Mapping[str, Iterable[Row] | None]) -> list[Recorded]:
-    """Generations in the order of the topic."""
-    by_place = {
-        _place(row): Recorded(_place(row), row["generation"])
-        for row in sorted(group.get("rebalances") or (), key=_place)
-    }
+def is_classic(rebalance: Row) -> bool:
+    """Whether a leader of the group decided, so another one can be asked."""
+    return bool(rebalance["protocol"] != STREAMS_PROTOCOL)
+
+
+def _classic_parts(group: Mapping[str, Iterable[Row] | None]) -> list[list[Row]]:
+    """The generations of classic groups in the order of the topic, cut where a streams group was between."""
+    rebalances = sorted(group.get("rebalances") or (), key=_place)
+    return [list(part) for classic, part in groupby(rebalances, key=is_classic) if classic]
+
+
+def _recorded(group: Mapping[str, Iterable[Row] | None], rebalances: Sequence[Row]) -> list[Recorded]:
+    """What is known of these generations, in their order."""
+    by_place = {_place(row): Recorded(_place(row), row["generation"]) for row in rebalances}
     for row in group.get("members") or ():
         generation = by_place.get(_place(row))
         if generation is None:

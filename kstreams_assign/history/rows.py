@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.history.balance_rows import evenness
+from kstreams_assign.history.balance_rows import evenness_of
 from kstreams_assign.history.causes import Cause
 from kstreams_assign.history.reading import task_text
 from kstreams_assign.history.records import EndOffset
@@ -39,6 +39,7 @@ def add_rebalance(
         adopted,
         seen.probing,
         min(seen.asked_ms, default=None),
+        None,  # no record says when it began
     )
     append_rows(tables, "rebalances", [row])
 
@@ -133,4 +134,4 @@ def add_end_offsets(
 
 
 def add_balance(tables: Tables, seen: Generation) -> None:
-    append_rows(tables, "balance", [(*seen.place, *row) for row in evenness(seen)])
+    append_rows(tables, "balance", [(*seen.place, *row) for row in evenness_of(seen)])

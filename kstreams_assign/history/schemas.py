@@ -34,7 +34,7 @@ _TYPE_OF: Mapping[str, tuple[str, ...]] = {
     ),
     "bigint": (
         *("offsets_offset", "time_ms", "next_rebalance_ms", "offset_sum", "end_offset", "begin_offset", "sampled_ms"),
-        *("held_ms", "gap_ms", "records"),
+        *("held_ms", "gap_ms", "released_ms", "taken_ms", "began_ms", "records"),
     ),
     "double": ("skew",),
     "boolean": ("probing", "ours", "warmup_known", "planned", "warm"),

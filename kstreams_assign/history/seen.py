@@ -27,6 +27,7 @@ from kstreams_assign.wire import (
     StoredMember,
     decode_consumer_assignment,
     decode_consumer_subscription,
+    whole_trailer,
 )
 
 DIALECT_OF: Mapping[str | None, Dialect] = {dialect.protocol_name: dialect for dialect in (APACHE, KIP441)}
@@ -142,7 +143,9 @@ class Generation:
     @cached_property
     def trailer(self) -> GroupTrailer | None:
         """What a leader of ours says behind the assignments."""
-        return next((member.common.trailer for member in self.members if member.common and member.common.trailer), None)
+        return whole_trailer(
+            member.common.trailer for member in self.members if member.common and member.common.trailer
+        )
 
     @property
     def leader_process(self) -> str | None:

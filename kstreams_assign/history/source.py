@@ -83,8 +83,9 @@ def spread(records: DataFrame, tasks: int) -> DataFrame:
 
 
 def fresh_groups(records: DataFrame, since_ms: int) -> DataFrame:
-    """The keys of groups that completed a generation since then, once for each."""
-    metadata = records.where(f"substring(key, 1, 2) = X'0002' and value is not null and timestamp_ms >= {since_ms}")
+    """The keys of records since then that may end a rebalance: generations, and targets and tasks of streams groups."""
+    kinds = "substring(key, 1, 2) in (X'0002', X'0014', X'0016')"
+    metadata = records.where(f"{kinds} and value is not null and timestamp_ms >= {since_ms}")
     return metadata.select("key")
 
 

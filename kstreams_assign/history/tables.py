@@ -16,6 +16,9 @@ Columns = dict[str, list[Any]]
 Tables = dict[str, Columns]
 """Every table of ``COLUMNS``, by name."""
 
+STREAMS_PROTOCOL = "streams"
+"""The ``protocol`` of a streams group (KIP-1071); a classic group has its assignor's there."""
+
 GENERATION = ("group", "generation", "offsets_partition", "offsets_offset", "time_ms")
 """What identifies a generation, and when it was completed."""
 
@@ -24,7 +27,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *GENERATION,
         *("state", "protocol", "leader", "leader_process", "members", "processes", "assignor"),
         *("cause", "confidence", "evidence", "joined", "gone"),
-        *("owner_changes", "adopted", "probing", "next_rebalance_ms"),
+        *("owner_changes", "adopted", "probing", "next_rebalance_ms", "began_ms"),
     ),
     "members": (
         *GENERATION,
@@ -36,7 +39,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("task", "subtopology", "role", "warmup_known", "process_id", "member_id", "offset_sum"),
     ),
     "end_offsets": (*GENERATION, "task", "topic", "partition", "end_offset", "begin_offset", "sampled_ms"),
-    "movements": (*GENERATION, "task", "from_process", "to_process", "planned", "warm", "held_ms", "gap_ms"),
+    "movements": (
+        *GENERATION,
+        *("task", "from_process", "to_process", "planned", "warm", "held_ms", "gap_ms", "released_ms", "taken_ms"),
+    ),
     "balance": (*GENERATION, "scope", "name", "tasks", "least", "most", "skew"),
     "quarantine": ("offsets_partition", "offsets_offset", "time_ms", "kind", "reason", "key", "value"),
     "counts": ("kind", "records"),

@@ -25,6 +25,7 @@ from kstreams_assign.wire import (
     AssignmentInfo,
     AwaitedProcess,
     GroupTrailer,
+    whole_trailer,
 )
 
 CONSUMER = "consumer"
@@ -135,7 +136,7 @@ class DecodedGroup:
     def trailer(self) -> GroupTrailer | None:
         """What the leader reported beside the tasks; None if it is not ours."""
         infos = (member.info for member in self.members.values() if member.info)
-        return next((info.trailer for info in infos if info.trailer), None)
+        return whole_trailer(info.trailer for info in infos if info.trailer)
 
     @cached_property
     def owners(self) -> dict[TaskId, UUID]:

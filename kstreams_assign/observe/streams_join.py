@@ -5,9 +5,10 @@ Pure. What must not live here: whether it waits until that is warm (``engine.war
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from kstreams_assign.assign.streams_group import predict_process
+from kstreams_assign.group.streams_outlook import Outlook
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.observe.streams_state import playable
@@ -17,35 +18,24 @@ KNOWN = "the group still has this member"
 NO_OWNER = "the group has tasks without an owner"
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The tasks of a process that joins: ``active``, those of them with ``state``, ``standby``.
+def outlook(snapshot: StreamsSnapshot | None, process_id: str, member_id: str) -> tuple[Outlook, Mapping[TaskId, int]]:
+    """Return what this process would get with one member of this id, and how much each task's changelogs hold.
 
-    ``at_once``: why it should join without restoring anything first; then the tasks are not known.
-    """
-
-    active: frozenset[TaskId] = frozenset()
-    state: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    at_once: str | None = None
-
-
-def outlook(snapshot: StreamsSnapshot | None, process_id: str, member_id: str) -> Outlook:
-    """Return what this process would get with one member of this id. Raises ``NotAStreamsGroup``, ``ConfigError``.
-
-    ``snapshot``: None where there is no group.
+    ``snapshot``: None where there is no group. Raises ``NotAStreamsGroup``, ``ConfigError``.
     """
     if snapshot is None or not snapshot.members:
-        return Outlook(at_once=NO_MEMBERS)
+        return Outlook(at_once=NO_MEMBERS), {}
     if any(member.described.member_id == member_id for member in snapshot.members):
-        return Outlook(at_once=KNOWN)
+        return Outlook(at_once=KNOWN), {}
     if set(snapshot.tasks) - {task for member in snapshot.members for task in member.target.active}:
-        return Outlook(at_once=NO_OWNER)
-    group = playable(snapshot).state.group
+        return Outlook(at_once=NO_OWNER), {}
+    state = playable(snapshot).state
+    group = state.group
     prediction = predict_process(group, process_id, [member_id])
     stateful = {number for number, sub in group.subtopologies.items() if sub.is_stateful}
-    return Outlook(
+    expected = Outlook(
         prediction.active,
         frozenset(task for task in prediction.active if task.subtopology in stateful),
         prediction.standby,
     )
+    return expected, state.restore_offsets

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kstreams_assign.engine.streams_events import StreamsTasks
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.sim.client import NO_GENERATION
 from kstreams_assign.sim.log_lines import names
+from kstreams_assign.sim.member import NO_GENERATION
+from kstreams_assign.sim.membership import classic
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share
@@ -95,6 +97,15 @@ class Checker:
     def asked_early(self, process: Process) -> None:
         """A member asks for a rebalance because of the progress of replicas (early probing)."""
 
+    def answered(self, member: str, owned: StreamsTasks | None, given: StreamsTasks) -> None:
+        """The coordinator of a streams group accepts a heartbeat: what it says is ``owned``, and what is ``given`` now.
+
+        None: it does not say what is owned.
+        """
+
+    def removed(self, member: str) -> None:
+        """The coordinator of a streams group removes a member that left, or was silent."""
+
     def refused(self, process: Process) -> None:
         """A member learns that its tasks will not be warmed up elsewhere; ``drained`` follows."""
 
@@ -167,8 +178,8 @@ class OneOwner(Checker):
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
         others = self._running.setdefault(task, set())
-        for other in others:
-            if other is not process and _may_commit(self.world, other) and _may_commit(self.world, process):
+        for other in others - {process} if _may_commit(self.world, process, task) else ():
+            if _may_commit(self.world, other, task):
                 self.report_violation(
                     f"{process.run.name} begins {task} while {other.run.name} runs it, and both may commit"
                 )
@@ -182,7 +193,16 @@ class OneOwner(Checker):
             running.discard(process)
 
 
-def _may_commit(world: World, process: Process) -> bool:
+def _may_commit(world: World, process: Process, task: TaskId) -> bool:
+    client = process.membership.client
+    return world.group.may_commit(client.member_id, client.generation, task)
+
+
+def is_of_this_generation(world: World, process: Process) -> bool:
+    """Return whether a process is a member in the present generation of a classic group.
+
+    The number alone does not say it: after a move to another broker the group may use a number again.
+    """
     client, group = process.membership.client, world.coordinator
     return client.member_id in group.seats and client.generation == group.generation
 
@@ -203,7 +223,7 @@ class FencedIsSilent(Checker):
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
         client = process.membership.client
-        if client.member_id in self.world.coordinator.seats and client.generation != NO_GENERATION:
+        if self.world.group.owns(client.member_id, task) and client.generation != NO_GENERATION:
             self._began[task] = process
             self._works[task] = min(at.values())
 
@@ -246,7 +266,7 @@ class PromisesKept(Checker):
         self._promised.pop(process, None)
 
     def cleaned(self, process: Process, task: TaskId) -> None:
-        leaving = process.membership.machine.state is State.CLOSED
+        leaving = classic(process).machine.state is State.CLOSED
         if task in self._promised.get(process, ()) and not leaving:
             self.report_violation(f"{process.run.name} reported {task} and removed it before the assignment was locked")
 
@@ -339,7 +359,7 @@ class NoWorkLost(Checker):
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
         logs = self.world.logs
-        if task not in logs.ends or not _may_commit(self.world, process):
+        if task not in logs.ends or not _may_commit(self.world, process, task):
             return
         held = sum(process.disk.folders[task].values())
         if held < logs.firm[task]:
@@ -372,7 +392,7 @@ class OnceOnly(Checker):
         return self._reached.get(partition, self.world.logs.firsts.get(partition, 0))
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
-        if self.world.scenario.exactly_once and _may_commit(self.world, process):
+        if self.world.scenario.exactly_once and _may_commit(self.world, process, task):
             for partition, offset in at.items():
                 if offset != (reached := self._reach(partition)):
                     self.report_violation(
@@ -442,7 +462,7 @@ class SameOnEveryLeader(Checker):
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
         self._decisions += 1
-        if self._decisions % 3 or process.membership.adopted is None:
+        if self._decisions % 3 or classic(process).adopted is None:
             return
         joined = {member.member_id for member in members}
         others = [p for p in self.world.processes if p is not process and _knows_as_much(p, process)]
@@ -452,7 +472,7 @@ class SameOnEveryLeader(Checker):
         other = min(others, key=lambda p: p.kind is process.kind)
         if other.kind is not process.kind and read_group(members).draining:
             return
-        member = other.membership
+        member = classic(other)
         asked = member.question(known_ends=question.end_offsets is not None)
         if (asked.awaited or {}).keys() != (question.awaited or {}).keys():
             return  # an assignment reaches members at different times, so a wait that it sets ends at different times
@@ -485,7 +505,7 @@ class EarlyRequestsEnd(Checker):
         question: DecisionInput,
         decision: Decision,
     ) -> None:
-        if process.membership.client.generation != self.world.coordinator.generation:
+        if not is_of_this_generation(self.world, process):
             return  # a leader that slept decides for a generation that is over
         decided = process, {member.member_id for member in members}, decision.placements
         if decided != self._decided or question.end_offsets is None:
@@ -496,7 +516,7 @@ class EarlyRequestsEnd(Checker):
         self._replicas[process] = len(adopted.standby | adopted.warmup)
 
     def asked_early(self, process: Process) -> None:
-        if process is self._leader or process.membership.machine.generation != self.world.coordinator.generation:
+        if process is self._leader or classic(process).machine.generation != self.world.coordinator.generation:
             return  # in the second case the next generation has begun, of which it has no assignment yet
         self._asked[process] += 1
         replicas = self._replicas[process]
@@ -506,7 +526,7 @@ class EarlyRequestsEnd(Checker):
 
 def _knows_as_much(process: Process, other: Process) -> bool:
     """Return whether both have the assignment of the same generation."""
-    mine, its = process.membership, other.membership
+    mine, its = classic(process), classic(other)
     return mine.adopted is not None and mine.machine.generation == its.machine.generation
 
 
@@ -515,7 +535,7 @@ def _inputs(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
 
 
 def every_checker() -> list[Checker]:
-    """Return a new checker of each kind."""
+    """Return a new checker of each kind, for a classic group."""
     kinds = (
         OneOwner,
         FencedIsSilent,

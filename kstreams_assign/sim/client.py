@@ -8,20 +8,19 @@ the broker; partitions that an assignment lacks are revoked, and then the client
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import Protocol
 
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.sim.broker import Network, nothing
+from kstreams_assign.sim.broker import Network, ignored, nothing
 from kstreams_assign.sim.coordinator import AnswerJoin, Coordinator, Error, Joined, Synced
 from kstreams_assign.sim.incarnation import Incarnation
+from kstreams_assign.sim.member import NO_GENERATION, Phase
 from kstreams_assign.sim.timeline import Timeline
 from kstreams_assign.tasks.commit import Outcome
 
 BACKOFF_MS = 20
-NO_GENERATION = -1
 
 
 class Protocolist(Protocol):
@@ -44,12 +43,6 @@ class Protocolist(Protocol):
     def turn_soon(self) -> None:
         """Something has changed that the membership's thread would see in its next turn."""
         ...
-
-
-class Phase(Enum):
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    STABLE = "stable"
 
 
 class Client:
@@ -234,6 +227,9 @@ class Client:
         commit = partial(self._coordinator.commit, self.member_id, self._instance_id, generation, offsets)
         answered = partial(self._committed, generation, ended)
         self._network.ask(self._who, commit, answered, partial(ended, Outcome.DEFERRED))
+
+    def commit_once(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.commit(offsets, ignored)
 
     def _committed(self, generation: int, ended: Callable[[Outcome], None], error: Error) -> None:
         if error in (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID) and generation == self.generation:

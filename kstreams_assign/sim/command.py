@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kstreams_assign.allowed_values import Guarantee
+from kstreams_assign.allowed_values import GroupProtocol, Guarantee
+from kstreams_assign.errors import ConfigError
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.policies import Policy
@@ -40,6 +41,10 @@ def simulate(
         Guarantee,
         typer.Option(help="Commit as with this processing_guarantee; a seed draws the same group and faults for both."),
     ] = Guarantee.AT_LEAST_ONCE,
+    protocol: Annotated[
+        GroupProtocol,
+        typer.Option(help="Simulate groups of this group_protocol; in a streams group the coordinator assigns."),
+    ] = GroupProtocol.CLASSIC,
     as_json: AsJson = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each event on standard error.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes to use.")] = 1,
@@ -51,7 +56,9 @@ def simulate(
     """Simulate groups with the real rules and bytes, and check the invariants.
 
     Each seed draws a group and its settings, and with --faults its faults.
-    One group in five has members that behave as Java's (J0, J1, ... in logs).
+    One classic group in five has members that behave as Java's (J0, J1, ...
+    in logs). A streams group has neither these nor static members, and no
+    warm-ups or probes.
     The invariants: one owner a task, no lost work, no deleted state that was
     reported, an end to probing, and others; exactly once, each input has its
     results once.
@@ -63,19 +70,32 @@ def simulate(
     Examples:
       kstreams-assign simulate --seed 1 --count 100 --faults
       kstreams-assign simulate --count 100 --faults --guarantee exactly_once_v2
+      kstreams-assign simulate --count 100 --faults --protocol streams
       kstreams-assign simulate --count 100000 --faults --jobs 4 --json
       kstreams-assign simulate --replay failed.txt --verbose
     """
+    streams = protocol is GroupProtocol.STREAMS
     if context.invoked_subcommand is not None:
+        if streams:
+            raise ConfigError(
+                f"simulate {context.invoked_subcommand} compares what members of a classic group decide; in a streams "
+                "group the coordinator decides: leave out --protocol"
+            )
         return
     from kstreams_assign.sim import simulate as work
 
     if replay is not None:
+        if streams:
+            raise ConfigError("--replay: the transcript names the protocol of its group; leave out --protocol")
         if not work.replay(replay, verbose=verbose):
             raise typer.Exit(1)
         return
     seeds, spread = range(seed, seed + count), _spread(context, spark)
-    drawn = work.Drawn(faults=faults, exactly_once=guarantee is Guarantee.EXACTLY_ONCE)
+    drawn = work.Drawn(
+        faults=faults,
+        exactly_once=guarantee is Guarantee.EXACTLY_ONCE,
+        streams=streams,
+    )
     tally = work.simulate(seeds, drawn, as_json=as_json, verbose=verbose, jobs=jobs, spread=spread)
     if tally.failed or tally.played < tally.asked:
         raise typer.Exit(1 if tally.failed else 128 + signal.SIGINT)

@@ -14,7 +14,6 @@ from kstreams_assign.client_settings import delivery_limit_ms, transaction_deliv
 from kstreams_assign.engine import commits as engine
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.sim.broker import ignored
 from kstreams_assign.sim.outputs import Outputs, Sent, send_under_lease
 from kstreams_assign.sim.producer import RETRY_MS, Producer
 from kstreams_assign.sim.transactions import TIMEOUT_MS, Answer, Verdict
@@ -107,7 +106,7 @@ class Commits:
     def tell_times(self, running: Iterable[Running]) -> None:
         """Commit again what is committed, outside a transaction, as for the partition times of tasks that leave."""
         if offsets := {partition: at for each in running for partition, at in each.offsets.positions.items()}:
-            self._process.membership.client.commit(offsets, ignored)
+            self._process.membership.client.commit_once(offsets)
 
     def finish(self, end: CommitEnd, running: Mapping[TaskId, Running]) -> None:
         """Keep the offsets of a deferred commit for the next."""

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.timeline import Timeline
 
 INITIAL_DELAY_MS = 3_000
@@ -29,6 +29,7 @@ class Error(Enum):
     FENCED_INSTANCE_ID = "fenced instance id"
     NOT_COORDINATOR = "not coordinator"
     MEMBER_ID_REQUIRED = "member id required"
+    STALE_EPOCH = "stale member epoch"
 
 
 class GroupPhase(Enum):
@@ -297,12 +298,26 @@ class Coordinator:
             self.accepted(member_id, offsets)
         return error
 
-    def transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> Error:
+    def transactional_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        offsets: Mapping[TopicPartition, int],  # noqa: ARG002  # a generation fences all tasks alike
+    ) -> Error:
         """Handle a TxnOffsetCommit, accepted also while the group rebalances; its offsets count once committed."""
         error = self._valid(member_id, instance_id, generation)
         if error is Error.NONE:
             self._touch(member_id)
         return error
+
+    def owns(self, member_id: str, task: TaskId) -> bool:  # noqa: ARG002  # a generation fences all tasks alike
+        """Return whether a member may have this task, as far as the coordinator knows."""
+        return member_id in self.seats
+
+    def may_commit(self, member_id: str, generation: int, task: TaskId) -> bool:  # noqa: ARG002
+        """Return whether a member of this generation may commit."""
+        return member_id in self.seats and generation == self.generation
 
     # --- another broker takes over ----------------------------------------------------------
 

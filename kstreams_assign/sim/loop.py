@@ -61,8 +61,10 @@ class Loop:
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(self.handle, member.Adopt(generation, adopted))
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         self._inbox.put(self.handle, member.DropAll(reason))
+        if then is not None:
+            self._inbox.put(then)
 
     def stop(self, ended: Callable[[], None], *, failed: bool) -> None:
         """Commit unless it ``failed``, close everything, then call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, assert_never, cast
 
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.group import member as machine
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process
 
 TURN_MS = 20
+
+
+def classic(process: Process) -> Membership:
+    """Return the membership of a process in a classic group."""
+    return cast(Membership, process.membership)
 
 
 class Membership:
@@ -146,6 +151,9 @@ class Membership:
 
     def rejoin(self, reason: str) -> None:
         self.handle(machine.RejoinWanted(reason))
+
+    def leave(self) -> None:
+        self.client.leave(static=self.machine.draining)
 
     # --- what the client asks ----------------------------------------------------------------
 

@@ -16,9 +16,12 @@ from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.sim.checkers import Violation, Watch, every_checker
 from kstreams_assign.sim.coordinator import GroupPhase
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.membership import classic
 from kstreams_assign.sim.plan_checker import PlansHold
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import Scenario
+from kstreams_assign.sim.streams_checkers import every_streams_checker
+from kstreams_assign.sim.streams_rest import unsettled_streams
 from kstreams_assign.sim.timeline import START_MS
 from kstreams_assign.sim.waiting_checker import WaitsAreAnnounced
 from kstreams_assign.sim.world import World
@@ -53,14 +56,15 @@ class Script:
     plan: tuple[Fault, ...]
 
     @classmethod
-    def draw(cls, seed: int, *, faults: bool, exactly_once: bool = False) -> Script:
-        """Draw a group and its faults; they are the same under both guarantees.
+    def draw(cls, seed: int, *, faults: bool, exactly_once: bool = False, streams: bool = False) -> Script:
+        """Draw a group and its faults; they are the same under both guarantees, and in a streams group (``streams``).
 
         Java members are drawn apart, so that seeds keep what was drawn for them before there were any.
         """
         rng = Random(seed)  # noqa: S311 - reproducible on purpose
         drawn_java = Random(f"{seed}-java")  # noqa: S311
         scenario = replace(Scenario.draw(rng).mixed(drawn_java), exactly_once=exactly_once)
+        scenario = scenario.of_streams_group() if streams else scenario
         drawn = Faults.draw(rng) if faults else NO_FAULTS
         plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311
         return cls(seed, scenario, drawn, plan)
@@ -96,7 +100,8 @@ def _without_collector() -> Iterator[None]:
 
 
 def _played(script: Script, logged: bool) -> Played:
-    watch = Watch(script.seed, [*every_checker(), WaitsAreAnnounced(), PlansHold()])
+    classic_checkers = [*every_checker(), WaitsAreAnnounced(), PlansHold()]
+    watch = Watch(script.seed, every_streams_checker() if script.scenario.is_streams_group else classic_checkers)
     world = World(script.scenario, script.faults, script.seed, watch, [] if logged else None)
     try:
         _play(world, script, watch)
@@ -106,7 +111,7 @@ def _played(script: Script, logged: bool) -> Played:
     return Played(
         script,
         tuple(watch.violations),
-        world.coordinator.rebalances,
+        world.group.rebalances,
         world.timeline.now_ms - START_MS,
         world.lines or (),
     )
@@ -136,10 +141,11 @@ def _play(world: World, script: Script, watch: Watch) -> None:
 
 
 def _judge_rest(world: World, watch: Watch) -> None:
-    before = world.coordinator.rebalances
+    before = world.group.rebalances
     world.timeline.run(world.timeline.now_ms + QUIET_MS)
-    if world.coordinator.rebalances != before:
-        watch.violated("probing ends", f"{world.coordinator.rebalances - before} rebalances of a group at rest")
+    if (more := world.group.rebalances - before) != 0:
+        invariant = "the group stays at rest" if world.scenario.is_streams_group else "probing ends"
+        watch.violated(invariant, f"{more} rebalances of a group at rest")
     for text in standbys_missing(world):
         watch.violated("standbys as many as asked once stable", text)
     for text in unprocessed(world):
@@ -148,7 +154,7 @@ def _judge_rest(world: World, watch: Watch) -> None:
 
 def restless(world: World) -> Iterator[str]:
     """Yield why the group is not at rest: a rebalance, unprocessed input, an empty place, a replica that is behind."""
-    yield from unsettled(world)
+    yield from unsettled_streams(world) if world.scenario.is_streams_group else unsettled(world)
     yield from unprocessed(world)
     yield from (f"no process in place {slot}" for slot, process in world.places.items() if process is None)
     behind = "replicas are not at the ends of their changelogs"
@@ -171,7 +177,7 @@ def unsettled(world: World) -> Iterator[str]:
 
 
 def _unsettled(world: World, process: Process) -> Iterator[str]:
-    member = process.membership
+    member = classic(process)
     if member.machine.state is not machine.State.STABLE or member.adopted is None:
         yield f"is {member.machine.state.value}"
         return

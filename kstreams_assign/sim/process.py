@@ -10,6 +10,8 @@ from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.incarnation import Incarnation
 from kstreams_assign.sim.java import JAVA, PYTHON
+from kstreams_assign.sim.member import Member
+from kstreams_assign.sim.streams_membership import StreamsMembership
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +41,15 @@ class Process:
         disk.restarted(world.timeline.now_ms)
         self._ended: Callable[[], None] = lambda: None
         self._leaves = False
-        self.membership = world.policy.membership(self)
+        self.membership: Member = self._member()
         self.loop = world.policy.loop(self)
         for task, offsets in disk.folders.items():
             self.membership.sums.dormant(task, offsets)
+
+    def _member(self) -> Member:
+        if self.world.scenario.is_streams_group:
+            return StreamsMembership(self)
+        return self.world.policy.membership(self)
 
     @property
     def process_id(self) -> UUID:
@@ -79,7 +86,7 @@ class Process:
 
     def _left(self) -> None:
         if self.kind.leaves:
-            self.membership.client.leave(static=self.membership.machine.draining)
+            self.membership.leave()
         self.end()
         self._ended()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kstreams_assign.engine.commits import CALL_MS, refused_offsets
-from kstreams_assign.sim.client import NO_GENERATION, Phase
+from kstreams_assign.sim.member import NO_GENERATION, Phase
 from kstreams_assign.sim.transactions import Answer, Member, Verdict
 from kstreams_assign.tasks.commit import Outcome
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from kstreams_assign.allowed_values import GroupProtocol
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
@@ -13,6 +14,18 @@ APPLICATION = "sim"
 STATEFUL_TOPIC, STATELESS_TOPIC = "orders", "clicks"
 MIXED = 0.2
 """The part of groups that are mixed."""
+CLASSIC_ONLY = (
+    "max_warmup_replicas",
+    "acceptable_recovery_lag",
+    "assignor",
+    "warmup_queue",
+    "early_probing",
+    "static",
+    "probing_rebalance_interval_ms",
+    "early_probing_floor_ms",
+    "java",
+)
+"""The settings without effect in a streams group: its coordinator assigns, and it has neither warm-ups nor probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,8 @@ class Scenario:
     """Not drawn: a seed has the same group under both guarantees."""
     java: tuple[int, ...] = ()
     """The places of Java members (``sim.java``). With any, all members have endpoints."""
+    protocol: str = GroupProtocol.CLASSIC.value
+    """Not drawn. In a streams group the coordinator assigns (KIP-1071)."""
 
     @classmethod
     def draw(cls, rng: Random) -> Scenario:
@@ -81,6 +96,17 @@ class Scenario:
             return self
         java = sorted(rng.sample(range(self.processes), rng.randint(1, self.processes)))
         return replace(self, java=tuple(java), assignor=rng.choice((self.assignor, JAVA_ASSIGNOR)))
+
+    def of_streams_group(self) -> Scenario:
+        """Return the same group under the streams protocol, without the settings that only a classic group has."""
+        usual = Scenario()
+        return replace(
+            self, protocol=GroupProtocol.STREAMS.value, **{name: getattr(usual, name) for name in CLASSIC_ONLY}
+        )
+
+    @property
+    def is_streams_group(self) -> bool:
+        return self.protocol == GroupProtocol.STREAMS
 
     def begins_with(self, partition: int) -> int:
         """Return the first length of a stateful task's changelog, and the first committed offset of its input."""

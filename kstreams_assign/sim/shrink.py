@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 
 from kstreams_assign.sim.faults import Faults
 from kstreams_assign.sim.play import Played, Script, play
+from kstreams_assign.sim.scenario import CLASSIC_ONLY
 
 PLAYS_MAX = 300
 SHORTEST_MS = 10_000
@@ -54,7 +55,8 @@ def _smaller(script: Script) -> Iterator[Script]:
         if getattr(script.faults, setting.name):
             yield replace(script, faults=replace(script.faults, **{setting.name: 0.0}))
     for name, value in SIMPLER.items():
-        if getattr(script.scenario, name) != value:
+        has_effect = not (script.scenario.is_streams_group and name in CLASSIC_ONLY)
+        if has_effect and getattr(script.scenario, name) != value:
             yield replace(script, scenario=replace(script.scenario, **{name: value}))  # type: ignore[arg-type]
     for slot in script.scenario.java[:-1]:
         java = tuple(other for other in script.scenario.java if other != slot)

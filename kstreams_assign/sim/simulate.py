@@ -28,15 +28,17 @@ class Drawn(NamedTuple):
 
     faults: bool
     exactly_once: bool
+    streams: bool = False
 
     def script(self, seed: int) -> Script:
         """Draw."""
-        return Script.draw(seed, faults=self.faults, exactly_once=self.exactly_once)
+        return Script.draw(seed, faults=self.faults, exactly_once=self.exactly_once, streams=self.streams)
 
     @property
     def options(self) -> str:
         """Return the command line's options for it."""
-        return " --faults" * self.faults + " --guarantee exactly_once_v2" * self.exactly_once
+        protocol = " --protocol streams" * self.streams
+        return " --faults" * self.faults + " --guarantee exactly_once_v2" * self.exactly_once + protocol
 
 
 def simulate(

@@ -126,7 +126,7 @@ class Transactions:
         producer = self._producers[process.process_id]
         if (refused := self._refused(producer, epoch)) is not None:
             return refused
-        error = self._world.coordinator.transactional_commit(*member)
+        error = self._world.group.transactional_commit(*member, offsets)
         if error is not Error.NONE:
             return Answer(Verdict.LATER if error is Error.NOT_COORDINATOR else Verdict.STALE)
         transaction = self._begun(producer, process)

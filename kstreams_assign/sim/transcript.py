@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sim.faults import Fault, Faults
 from kstreams_assign.sim.play import Played, Script
-from kstreams_assign.sim.scenario import Scenario
+from kstreams_assign.sim.scenario import CLASSIC_ONLY, Scenario
 
 RULE = "----"
 
@@ -49,10 +50,25 @@ def script_of(text: str) -> Script:
     first, scenario, faults, *plan = lines[begins:]
     return Script(
         seed=int(first.split()[1]),
-        scenario=Scenario(**_values(scenario, "scenario", Scenario)),
+        scenario=_scenario_of(scenario),
         faults=Faults(**_values(faults, "faults", Faults)),
         plan=tuple(Fault.parse(line) for line in plan if line),
     )
+
+
+def _scenario_of(line: str) -> Scenario:
+    scenario = Scenario(**_values(line, "scenario", Scenario))
+    if scenario.protocol not in GROUP_PROTOCOLS:
+        allowed = ", ".join(GROUP_PROTOCOLS)
+        raise ConfigError(f"transcript: scenario: protocol={scenario.protocol!r} is unknown; allowed: {allowed}")
+    if scenario.is_streams_group:
+        usual = Scenario()
+        strange = [name for name in CLASSIC_ONLY if getattr(scenario, name) != getattr(usual, name)]
+        if strange:
+            raise ConfigError(
+                f"transcript: scenario: {', '.join(strange)}: no effect in a streams group; leave it out, or protocol"
+            )
+    return scenario
 
 
 def _pairs(value: Any, usual: Any) -> str:

@@ -11,7 +11,7 @@ from kstreams_assign.assign import check
 from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
-from kstreams_assign.sim.checkers import Checker
+from kstreams_assign.sim.checkers import Checker, is_of_this_generation
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process
@@ -40,7 +40,7 @@ class WaitsAreAnnounced(Checker):
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
-        if process.membership.client.generation != self.world.coordinator.generation:
+        if not is_of_this_generation(self.world, process):
             return  # a leader that slept decides for a generation that is over
         view, now_ms = read_group(members), self.world.timeline.now_ms
         self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
+from kstreams_assign.assign.java.streams_sticky import SubtopologyTasks
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.leader import DecisionInput, settings_digest
 from kstreams_assign.group.values import Decision, JoinedMember
@@ -16,10 +17,12 @@ from kstreams_assign.sim.committing import Share
 from kstreams_assign.sim.coordinator import Coordinator
 from kstreams_assign.sim.disk import DISK_FAULTS, Disk
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.member import Group
 from kstreams_assign.sim.outputs import Outputs
 from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import APPLICATION, Scenario
+from kstreams_assign.sim.streams_coordinator import StreamsCoordinator
 from kstreams_assign.sim.timeline import START_MS, Timeline
 from kstreams_assign.sim.transactions import Transactions
 from kstreams_assign.wire import MemberTrailer
@@ -49,15 +52,16 @@ class World:
         self.trailer = MemberTrailer(
             assignors=known_assignors(), settings_digest=digest, exactly_once=scenario.exactly_once
         )
-        self.changelogs = {
-            task: self.shape.changelogs(APPLICATION, task) for task in self.shape.tasks(self.partition_counts)
-        }
+        self.inputs = self.shape.tasks(self.partition_counts)
+        self.changelogs = {task: self.shape.changelogs(APPLICATION, task) for task in self.inputs}
         self.timeline = Timeline()
         self.logs = Logs(scenario)
         self.network = Network(self.timeline, faults, self.rng)
         self.coordinator = Coordinator(
             self.timeline, scenario.session_timeout_ms, scenario.rebalance_timeout_ms, self.accepted
         )
+        self.streams = self._streams_coordinator()
+        self.group: Group = self.streams if scenario.is_streams_group else self.coordinator
         self.transactions = Transactions(self)
         self.channel: dict[int, dict[UUID, Mapping[TaskId, int]]] = {}
         self.places: dict[int, Process | None] = dict.fromkeys(range(scenario.processes))
@@ -66,6 +70,25 @@ class World:
         self._starts = 0
         self.healed = False
         watch.connect(self)
+
+    def _streams_coordinator(self) -> StreamsCoordinator:
+        counts = dict.fromkeys(range(len(self.shape.subtopologies)), 0)
+        for task in self.inputs:
+            counts[task.subtopology] += 1
+        return StreamsCoordinator(
+            self.timeline,
+            self.scenario.session_timeout_ms,
+            self.scenario.heartbeat_interval_ms,
+            {
+                number: SubtopologyTasks(counts[number], bool(sub.stores))
+                for number, sub in enumerate(self.shape.subtopologies)
+            },
+            self.scenario.standbys,
+            {partition: task for task, partitions in self.inputs.items() for partition in partitions},
+            self.accepted,
+            self.watch.answered,
+            self.watch.removed,
+        )
 
     @property
     def processes(self) -> list[Process]:
@@ -98,7 +121,7 @@ class World:
             return
         if fault.kind == "move_coordinator":
             self.log("fault", None, fault)
-            self.coordinator.move(fault.lasts_ms)
+            self.group.move(fault.lasts_ms)
         elif (process := self.places[fault.slot]) is not None:
             self.log("fault", process, fault)
             self._inflict(fault, process)
@@ -133,7 +156,7 @@ class World:
         self.healed = True
         self.network.faults = self.faults = NO_FAULTS
         self.logs.stopped_ms = self.timeline.now_ms
-        self.coordinator.be_back()
+        self.group.be_back()
         for disk in self._disks.values():
             disk.mend()
         for process in self.processes:

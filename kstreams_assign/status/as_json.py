@@ -15,6 +15,7 @@ from kstreams_assign.status.values import (
     host_text,
     warm_up_text,
 )
+from kstreams_assign.status.views import DrainView
 
 
 def as_json(status: Status) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def as_json(status: Status) -> dict[str, Any]:
         if status.queue
         else None,
         "draining": status.draining,
+        "drain": None if status.drain is None else _drain(status.drain),
         "restarting": status.restarting,
         "awaited": {names[process]: each.left_ms for process, each in status.awaited.items()},
         "broker_unavailable": status.outage,
@@ -117,6 +119,10 @@ def _warmups(status: Status, names: Mapping[UUID, str]) -> list[dict[str, Any]]:
         }
         for warmup in status.warmups
     ]
+
+
+def _drain(drain: DrainView) -> dict[str, Any]:
+    return {str(task): {"member_id": owner, "warm": task in drain.warm} for task, owner in sorted(drain.owners.items())}
 
 
 def _holder(holder: Holder, status: Status, names: Mapping[UUID, str]) -> dict[str, Any]:

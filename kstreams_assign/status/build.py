@@ -68,6 +68,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         withheld=adopted.promised if adopted else {},
         queue=adopted.queue if adopted else None,
         draining=member.draining,
+        drain=member.drain,
         restarting=member.restarting,
         awaited=member.awaited,
         closing=views.closing,

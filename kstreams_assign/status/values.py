@@ -15,7 +15,7 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 from kstreams_assign.observe.transactions import HeldUp
-from kstreams_assign.status.views import GlobalTableView, Meters
+from kstreams_assign.status.views import DrainView, GlobalTableView, Meters
 from kstreams_assign.wire import AwaitedProcess
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
@@ -110,6 +110,7 @@ class Status:
     withheld: Mapping[TaskId, UUID] = field(default_factory=dict)
     queue: WarmupQueue | None = None
     draining: bool = False
+    drain: DrainView | None = None
     restarting: bool = False
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     closing: bool = False
@@ -240,7 +241,8 @@ def _under_way(status: Status) -> Iterable[str]:
             "it does not report whether warm-ups or a probing rebalance are outstanding"
         )
     if status.draining:
-        yield "this member is draining: its tasks are being warmed up elsewhere"
+        warm = f": {len(status.drain.warm)} of {len(status.drain.owners)} are warm" if status.drain else ""
+        yield f"this member is draining: its tasks are being warmed up elsewhere{warm}"
     if status.restarting:
         yield "this member is about to restart: its tasks wait for it or move to their replicas"
     names = status.names()

@@ -24,6 +24,14 @@ from kstreams_assign.wire import AwaitedProcess
 
 
 @dataclass(frozen=True, slots=True)
+class DrainView:
+    """A member of a streams group that drains: task with state -> the member that gets it, and those that are warm."""
+
+    owners: Mapping[TaskId, str]
+    warm: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class MemberView:
     """How the member stands, for status. ``standing``: the decision, where this member leads."""
 
@@ -38,6 +46,8 @@ class MemberView:
     restarting: bool = False
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     """Processes that restart, with the time that is left."""
+    drain: DrainView | None = None
+    """In a streams group, while it drains."""
 
 
 # --- early probing ----------------------------------------------------------------

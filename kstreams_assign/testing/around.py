@@ -102,6 +102,7 @@ class OnlyMember:
         offsets: Mapping[TopicPartition, int],
         timeout_s: float,  # noqa: ARG002
         metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,  # noqa: ARG002
     ) -> None:
         self._broker.commit(offsets, metadata)
 

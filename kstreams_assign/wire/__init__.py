@@ -102,7 +102,7 @@ from kstreams_assign.wire.subscription_info import (
     decode_subscription,
     encode_subscription,
 )
-from kstreams_assign.wire.trailer import AwaitedProcess, GroupTrailer, MemberTrailer
+from kstreams_assign.wire.trailer import AwaitedProcess, GroupTrailer, MemberTrailer, whole_trailer
 from kstreams_assign.wire.versions import (
     COOPERATIVE_VERSION,
     EARLIEST_PROBEABLE_VERSION,
@@ -199,4 +199,5 @@ __all__ = [
     "schema_text",
     "task_ids",
     "tasks_of",
+    "whole_trailer",
 ]

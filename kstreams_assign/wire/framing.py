@@ -123,6 +123,12 @@ def _no_extension(code: int, _data: bytes) -> NoReturn:
     raise ValueError(f"extension type {code}: no message has one")
 
 
+def pack(message: Message) -> bytes:
+    """Return the map that ``unpack`` reads."""
+    packed: bytes = msgpack.packb(message)
+    return packed
+
+
 def frame(message: Message) -> bytes:
     """The bytes of a message. Raises ``MalformedFrame`` for one that msgpack cannot write."""
     try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, TypeVar
@@ -98,6 +98,23 @@ class GroupTrailer:
     draining: tuple[UUID, ...] = ()
     partitions: int | None = None
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+
+
+def whole_trailer(trailers: Iterable[GroupTrailer]) -> GroupTrailer | None:
+    """Put together what the members of one generation were told; in a large group each is told its own tasks only."""
+    distinct: list[GroupTrailer] = []
+    for trailer in trailers:
+        if not distinct or trailer != distinct[-1]:
+            distinct.append(trailer)
+    if len(distinct) < 2:
+        return distinct[0] if distinct else None
+    return replace(
+        distinct[0],
+        warmups=dict(sorted(item for each in distinct for item in each.warmups.items())),
+        at_once={process: number for each in distinct for process, number in each.at_once.items()},
+        withheld=tuple(sorted({task for each in distinct for task in each.withheld})),
+        owners=dict(sorted({task: owner for each in distinct for task, owner in each.owners.items()}.items())),
+    )
 
 
 Trailer = TypeVar("Trailer")

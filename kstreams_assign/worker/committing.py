@@ -39,6 +39,7 @@ from kstreams_assign.events import (
     TransactionAbortedEvent,
     TransactionRestartedEvent,
 )
+from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
@@ -85,8 +86,14 @@ class OffsetCommits(Members, Protocol):
     """The membership's part in a commit."""
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
-    ) -> None: ...
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
+    ) -> None:
+        """Commit; ``only_as``: under no other membership than this."""
+        ...
 
     def lease_left_s(self) -> float: ...
 
@@ -221,9 +228,11 @@ class Committer:
         """Commit again what is committed already, outside a transaction: its metadata then ends without a zero byte.
 
         This is for tasks that leave: they commit nothing later in this generation, so it may arrive late. Wait briefly.
+        In the next generation they may be another member's.
         """
-        answer = self._sender.submit(lambda: self._commits.commit(offsets, TELL_S, metadata))
         try:
+            member = self._commits.transaction_member()
+            answer = self._sender.submit(lambda: self._commits.commit(offsets, TELL_S, metadata, member))
             answer.result(TELL_S)
         except (CommitDeferred, CommitRefused, BrokerUnavailable, FutureTimeoutError) as cause:
             self._log.emit(CommitDeferredEvent(reason=f"partition times: {cause}"))
@@ -415,8 +424,13 @@ class Committer:
 
     def _commit_offsets(self, wait: bool) -> _Result | None:
         if self._answer is None:
-            offsets, metadata = self.offsets(), self._metadata()
-            self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s, metadata))
+            offsets, metadata, membership = self.offsets(), self._metadata(), self._membership
+
+            def commit() -> None:
+                membership.check_kept()
+                self._commits.commit(offsets, self._timeout_s, metadata)
+
+            self._answer = self._sender.submit(commit)
         if not wait and not self._answer.done():
             return None
         answer, self._answer = self._answer, None

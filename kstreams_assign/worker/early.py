@@ -1,22 +1,19 @@
 """Early probing's shell: members publish their replicas' progress, and the leader reads it (rules: ``engine.early``).
 
-The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. It
-is a topic and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one
-request for each member, and because the access rules of the application's changelogs cover it. A record's key is the
-process id, its header ``generation`` the generation of the report, and its value the SubscriptionInfo that this process
-would join with. A process that may not write or read the topic loses only the early rebalance: the probing interval
-still holds.
+The channel is a topic of the application (``progress_topic``). A record's key is the process id, its header
+``generation`` the generation of the report, and its value the SubscriptionInfo that this process would join with. A
+process that may not write or read the topic loses only the early rebalance: the probing interval still holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from typing import assert_never
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.engine import early as engine
@@ -25,25 +22,18 @@ from kstreams_assign.events import EarlyProbeEvent, EarlyProbingOffEvent, Progre
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.group.probing import Sums
 from kstreams_assign.group.values import Adopted, LeaderState
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.model import TaskId
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.status.views import ALL_CHANGELOGS, Copies, EarlyView
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.progress_topic import ProgressTopic
 
 TURN_S = 0.5
-REQUEST_S = 5.0
-RECORDS_MAX = 10_000
 GENERATION = "generation"
-TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": "1048576"}
 
 EndOffsetSums = Callable[[Iterable[TaskId]], Mapping[TaskId, int]]
-
-
-def progress_topic(application_id: str) -> str:
-    """The topic through which members tell the leader how far their copies are."""
-    return f"{application_id}-warm-up-progress"
 
 
 class EarlyProbing:
@@ -62,17 +52,14 @@ class EarlyProbing:
         self._config = config
         self._process = process
         self._sums = sums
-        self._admin = admin
         self._end_offset_sums = end_offset_sums
         self._rejoin = rejoin
         self._log = log
-        self._partition = TopicPartition(progress_topic(config.application_id), 0)
+        self._topic = ProgressTopic(config, admin)
         self._engine = engine.Early(config.early_probing_floor_ms, config.acceptable_recovery_lag)
         self._copies: tuple[int, Copies] = (-1, {})
         """The replicas as of the last look-up of end offsets, with its generation."""
         self._off = _why_off(config)
-        self._producer: RecordProducer | None = None
-        self._reader: InputConsumer | None = None
 
     def adopted(self, generation: int, adopted: Adopted, standing: LeaderState | None) -> None:
         """An assignment is here. ``standing``: what this member decided, if it leads."""
@@ -135,17 +122,13 @@ class EarlyProbing:
     # --- the channel ----------------------------------------------------------------
 
     def _publish(self, generation: int, sums: Sums, clients: ExitStack) -> None:
-        producer = self._producer = self._producer or self._made_producer(clients)
         report = MemberReport(APACHE.latest_version, APACHE.latest_version, self._process, task_offset_sums=sums)
-        headers = [(GENERATION, b"%d" % generation)]
-        producer.produce(*self._partition, str(self._process).encode(), APACHE.write_report(report), headers)
-        producer.acknowledged()
+        headers: list[tuple[str, bytes | None]] = [(GENERATION, b"%d" % generation)]
+        self._topic.publish(str(self._process).encode(), APACHE.write_report(report), headers, clients)
 
     def _read(self, generation: int, clients: ExitStack) -> dict[UUID, Sums]:
         """Read on, and return the newest report of each process of this generation."""
-        reader = self._reader = self._reader or self._made_reader(clients)
-        polled = reader.poll(RECORDS_MAX, 0)
-        reports = [self._report(generation, record) for records in polled.values() for record in records]
+        reports = [self._report(generation, record) for record in self._topic.read(clients)]
         return {report.process_id: report.task_offset_sums for report in reports if report is not None}
 
     def _report(self, generation: int, record: Record) -> MemberReport | None:
@@ -155,32 +138,9 @@ class EarlyProbing:
         try:
             report = APACHE.read_report(record.value)
         except MalformedUserData as cause:
-            self._log.emit(ProgressUnreadableEvent(warnings=(f"{self._partition} at {record.offset}: {cause}",)))
+            self._log.emit(ProgressUnreadableEvent(warnings=(f"{self._topic.partition} at {record.offset}: {cause}",)))
             return None
         return report if isinstance(report, MemberReport) else None
-
-    # --- clients, made when they are first needed ---------------------------------------
-
-    def _made_producer(self, clients: ExitStack) -> RecordProducer:
-        self._make_topic()
-        config = self._config
-        timeout_ms = config.session_timeout_ms * 2 // 3
-        producer = RecordProducer(config.bootstrap_servers, config.client, delivery_timeout_ms=timeout_ms)
-        return clients.enter_context(closing(producer))
-
-    def _made_reader(self, clients: ExitStack) -> InputConsumer:
-        """Create a reader at the topic's present end: members report their positions again (``engine.early``)."""
-        self._make_topic()
-        config = self._config
-        reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)
-        clients.enter_context(closing(reader))
-        reader.add(self._admin.end_offsets([self._partition], REQUEST_S))
-        return reader
-
-    def _make_topic(self) -> None:
-        topic = self._partition.topic
-        factor = self._config.replication_factor
-        self._admin.create_topics({topic: 1}, REQUEST_S, configs={topic: TOPIC_SETTINGS}, replication_factor=factor)
 
 
 def _why_off(config: Config) -> str | None:

@@ -105,9 +105,11 @@ class _Questions:
         self._active = frozenset(adopted.active)
         self.events.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         self._active = frozenset()
         self.events.put(Lost(reason))
+        if then is not None:
+            then()
 
 
 class GroupMember:

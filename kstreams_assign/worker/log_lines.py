@@ -86,10 +86,16 @@ class LogLines:
                 yield f"This member removed {_count(len(members), 'member')} of a killed predecessor from the group."
             case events.PredecessorStaysEvent(reason=reason):
                 yield f"A killed predecessor stays in the group until its session ends: {reason}."
+            case events.WarmingUpEvent(tasks=tasks, leavers=leavers) if leavers:
+                yield f"This process restores {_tasks(tasks)}; their owners leave the group after that."
             case events.WarmingUpEvent(tasks=tasks):
                 yield f"This process restores {_tasks(tasks)} before it joins the group; their owners go on meanwhile."
             case events.WarmJoinEvent(reason=reason):
                 yield f"This process joins the streams group now: {reason}."
+            case events.WarmingElsewhereEvent(tasks=owners):
+                yield f"This member drains: it leaves once others have restored {_tasks(tuple(owners))}."
+            case events.WarmLeaveEvent(reason=reason):
+                yield f"This member leaves the streams group now: {reason}."
             case events.AwaitedTasksEvent(missing=missing) if missing:
                 yield f"{_tasks(missing).capitalize()} did not come to this member, although it was prepared for them."
             case events.RestartAnnouncedEvent(awaited=awaited):

@@ -17,7 +17,7 @@ from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
 from kstreams_assign.config import Config
 from kstreams_assign.engine import membership as engine
-from kstreams_assign.errors import BrokerUnavailable, InstanceFenced
+from kstreams_assign.errors import BrokerUnavailable, CommitRefused, InstanceFenced
 from kstreams_assign.events import (
     AssignedEvent,
     BrokerUnavailableEvent,
@@ -43,10 +43,10 @@ from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.pulse import Pulse
 from kstreams_assign.worker.watching import Watch
 
-TURN_S = 0.02
+TURN_S = 0.5
+"""A turn comes at least so often. What cannot wait wakes the thread: an order, a heartbeat's answer, a date."""
 JOIN_TURN_S = 0.5
 MAKE_WAY_S = 0.1
-WATCH_S = 0.5
 
 
 class Work(Protocol):
@@ -60,8 +60,8 @@ class Work(Protocol):
         """Take over an assignment, then report ``TasksReleased``."""
         ...
 
-    def drop_all(self, reason: str) -> None:
-        """Forget all tasks."""
+    def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
+        """Forget all tasks; then make a call, in the thread that has them."""
         ...
 
     @property
@@ -131,8 +131,14 @@ class Membership:
     # --- what the processing loop needs ----------------------------------------
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
     ) -> None:
+        if only_as is not None and self._client.transaction_member() != only_as:
+            raise CommitRefused("commit offsets: the generation is over")
         self._client.commit(offsets, timeout_s, metadata)
 
     def member(self) -> MemberId:
@@ -229,16 +235,22 @@ class Membership:
             if not self._client.join(MAKE_WAY_S if self._predecessors.any else JOIN_TURN_S):
                 self._predecessors.remove()
             return
-        self._wake.wait(TURN_S)
+        self._wake.wait(self._rest_s)
         self._wake.clear()
         self._client.beat(alive=self._pulse.alive(self._processor.turned_ms))
         if self._engine.state is machine.State.STABLE:
             self.handle(engine.Turned(self._client.needs_join(), self._mutex.state.cleaning))
             self._look_around()
 
+    @property
+    def _rest_s(self) -> float:
+        if self._engine.state is not machine.State.STABLE:
+            return TURN_S
+        return max(0.0, min(TURN_S, (self._engine.rejoin_at_ms - wall_ms()) / 1000))
+
     def _look_around(self) -> None:
         """Ask for a rebalance if topics or state have changed. It may wait for a look-up."""
-        if self._engine.state is machine.State.STABLE and time.monotonic() - self._watched_s > WATCH_S:
+        if self._engine.state is machine.State.STABLE and time.monotonic() - self._watched_s >= TURN_S:
             self._watched_s = time.monotonic()
             if (reason := self._watch.reason(self._client.partition_counts())) is not None:
                 self.rejoin(reason)
@@ -320,6 +332,9 @@ class Membership:
                 warnings=tuple(received.warnings),
             )
         )
+
+    def turn_soon(self) -> None:
+        self._wake.set()
 
     def lost(self) -> None:
         self.losses += 1

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import WarningsEvent
 from kstreams_assign.group.streams_settings import check_session, ineffective_settings
 from kstreams_assign.group.streams_topology import refuse_patterns
@@ -19,12 +19,14 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex
-from kstreams_assign.worker.connecting import StreamsConnections, group_client, streams_connections
+from kstreams_assign.worker.connecting import group_client, streams_connections
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership, Work
 from kstreams_assign.worker.predecessors import PredecessorCleanup
+from kstreams_assign.worker.state_sizes import measure_disk
+from kstreams_assign.worker.streams_look import GroupLook
 from kstreams_assign.worker.streams_member import StreamsMember
 
 AnyMember = Membership | StreamsMember
@@ -94,7 +96,8 @@ def streams_member(
     refuse_patterns(shape)
     connections = streams_connections(config, admin)
     try:
-        warnings = ineffective_settings(config) + check_session(config, _settings(connections, config.application_id))
+        group = GroupLook(config.application_id, connections.heartbeats, admin)
+        warnings = ineffective_settings(config) + check_session(config, _settings(group))
         if warnings:
             log.emit(WarningsEvent(warnings=warnings))
         return StreamsMember(
@@ -107,6 +110,7 @@ def streams_member(
             log,
             connections,
             lags,
+            lambda: measure_disk(directory),
             drained,
         )
     except BaseException:
@@ -114,9 +118,9 @@ def streams_member(
         raise
 
 
-def _settings(connections: StreamsConnections, group: str) -> Mapping[str, str]:
-    """Return the brokers' settings of the group; none where they may not be read."""
+def _settings(group: GroupLook) -> Mapping[str, str]:
+    """Return the brokers' settings of the group; none also where no broker answers just now."""
     try:
-        return connections.heartbeats.settings(group)
-    except BrokerError:
+        return group.settings()
+    except BrokerUnavailable:
         return {}

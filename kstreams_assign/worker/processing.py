@@ -159,8 +159,10 @@ class Processor:
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._handle(member.Adopt(generation, adopted)))
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         self._inbox.put(lambda: self._handle(member.DropAll(reason)))
+        if then is not None:
+            self._inbox.put(then)
 
     def commit_now(self) -> None:
         self._inbox.put(lambda: self._handle(member.Commit()))

@@ -186,8 +186,8 @@ class Runtime(KeyReads):
     def drain(self) -> None:
         """Have the group warm this member's tasks up elsewhere and move them; then ``run`` returns.
 
-        If no member can take them (this one is alone, or a Java member leads), it leaves as ``close`` does. Call it
-        from any thread; it does not wait.
+        If no member can take them (this one is alone, or a Java member leads), it leaves as ``close`` does. In a
+        streams group only members of this package warm tasks up. Call it from any thread; it does not wait.
         """
         self._requests.put(drain)
 

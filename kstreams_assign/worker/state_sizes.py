@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory
 
 INTERVAL_S = 10.0
 SHARE_MAX = 0.01
 """Measuring takes this share of a thread at most: with many files it happens less often."""
+
+RESERVE = 0.1
+"""The share of a disk that stays free: RocksDB writes files again before it deletes the old ones."""
 
 
 class StateSizes:
@@ -32,6 +37,16 @@ class StateSizes:
         self.bytes_by_task = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
         ended_s = time.monotonic()
         self._next_s = ended_s + max(INTERVAL_S, (ended_s - began_s) / SHARE_MAX)
+
+
+def measure_disk(directory: StateDirectory) -> Disk | None:
+    """Return the disk of the state directory as it is now; None while the directory is deleted under us."""
+    try:
+        disk = shutil.disk_usage(directory.path)
+    except OSError:
+        return None
+    held = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
+    return Disk(disk.free, round(disk.total * RESERVE), held)
 
 
 def folder_bytes(folder: Path) -> int:

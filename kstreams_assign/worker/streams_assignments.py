@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -21,8 +21,8 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_na
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.meters import Durations
+from kstreams_assign.worker.streams_look import LOOK_UP_S
 
-LOOK_UP_S = 1.0
 WATCH_S = 5.0
 
 BEFORE_ASSIGNMENTS = 0
@@ -47,6 +47,7 @@ class Assignments:
         self._given: tuple[int, Adopted] | None = None
         self._looked_s = 0.0
         self._kept: frozenset[TaskId] = frozenset()
+        self._kept_for_leavers: frozenset[TaskId] = frozenset()
         self._assigned_warmups: frozenset[TaskId] = frozenset()
         self.durations = Durations()
         """From a join to its assignment."""
@@ -90,24 +91,32 @@ class Assignments:
                 self._given = BEFORE_ASSIGNMENTS, self._with_kept(Adopted({}, frozenset(), frozenset()))
                 self._processor.adopt(*self._given)
 
+    def keep_for_leavers(self, tasks: frozenset[TaskId]) -> None:
+        """Have the loop keep the state of these tasks up to date, too: members that have them are about to leave.
+
+        That holds from the next turn on, and also if this membership is lost.
+        """
+        with self._lock:
+            self._kept_for_leavers = tasks
+
     def end_warm_up(self) -> None:
-        """Keep no more state than that of assigned tasks, from the next turn on."""
+        """Keep no state any more that was restored before the join, from the next turn on."""
         with self._lock:
             self._kept = frozenset()
 
-    def drop_all(self, reason: str) -> None:
-        """Have the loop drop all tasks, and forget the assignments."""
+    def drop_all(self, reason: str, then: Callable[[], None]) -> None:
+        """Have the loop drop all tasks and then make a call, and forget the assignments."""
         with self._lock:
             self._waiting = self._given = None
             self._kept = self._assigned_warmups = frozenset()
-            self._processor.drop_all(reason)
+            self._processor.drop_all(reason, then)
 
     def turn(self) -> None:
-        """Give the loop what waits, or the same tasks again if their inputs have changed, or less is kept warm."""
+        """Give the loop what waits, or the same tasks again if their inputs or what is kept warm have changed."""
         if (order := self._waiting) is not None:
             self._give(order)
         elif (given := self._given) is not None:
-            if given[1].warmup - self._kept - self._assigned_warmups:
+            if given[1].warmup != self._kept_warm(given[1]) | self._assigned_warmups:
                 self._give_again(*given, given[1].active)
             elif time.monotonic() - self._looked_s >= WATCH_S:
                 self._give_again(*given, self._inputs(given[1].active))
@@ -155,8 +164,11 @@ class Assignments:
 
     def _with_kept(self, adopted: Adopted) -> Adopted:
         """Add what is kept warm; while there is such a task, it is between two owners."""
-        kept = self._kept - adopted.active.keys() - adopted.standby
+        kept = self._kept_warm(adopted)
         return replace(adopted, warmup=adopted.warmup | kept, assignor=BROKERS, follow_up=bool(kept))
+
+    def _kept_warm(self, adopted: Adopted) -> frozenset[TaskId]:
+        return (self._kept | self._kept_for_leavers) - adopted.active.keys() - adopted.standby
 
     def _inputs(self, tasks: Collection[TaskId]) -> dict[TaskId, Partitions] | None:
         """Return the input partitions of each task; None while the brokers do not tell them all."""

@@ -23,6 +23,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -34,7 +35,6 @@ from kstreams_assign.errors import (
 from kstreams_assign.events import (
     AwaitedTasksEvent,
     BrokerUnavailableEvent,
-    DrainRefusedEvent,
     GroupStatusEvent,
     JoiningEvent,
     LookupFailedEvent,
@@ -53,21 +53,21 @@ from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Work
+from kstreams_assign.worker.progress_topic import ProgressTopic
 from kstreams_assign.worker.pulse import Pulse
-from kstreams_assign.worker.streams_assignments import LOOK_UP_S, Assignments
+from kstreams_assign.worker.streams_assignments import Assignments
+from kstreams_assign.worker.streams_look import LOOK_UP_S, GroupLook, own_look
 from kstreams_assign.worker.streams_status import StatusWarnings
 from kstreams_assign.worker.warm_joining import WarmJoining
+from kstreams_assign.worker.warm_leaving import WarmLeaving
 
 TURN_S = 0.1
 RETRY_S = 0.05
-NO_WARM_UPS = (
-    "the brokers assign the tasks of a streams group and have no warm-ups: this member leaves without warming its "
-    "tasks up elsewhere"
-)
 _STATES: Mapping[engine.State, machine.State] = {
     engine.State.UNJOINED: machine.State.UNJOINED,
     engine.State.JOINING: machine.State.JOINING,
     engine.State.MEMBER: machine.State.STABLE,
+    engine.State.FENCED: machine.State.JOINING,
     engine.State.STALLED: machine.State.UNJOINED,
     engine.State.CLOSED: machine.State.CLOSED,
 }
@@ -91,6 +91,7 @@ class StreamsMember:
         log: EventLog,
         connections: StreamsConnections,
         lags: Callable[[], Mapping[TaskId, int]],
+        disk: Callable[[], Disk | None],
         drained: Callable[[], None],
     ) -> None:
         self._config = config
@@ -126,11 +127,24 @@ class StreamsMember:
             config,
             str(process),
             self._member_id,
-            self._heartbeats,
-            admin,
+            GroupLook(config.application_id, self._heartbeats, admin),
             self._assignments,
             lags,
+            disk,
             log,
+        )
+        self.leaving = WarmLeaving(
+            config,
+            shape,
+            self._member_id,
+            ProgressTopic(config, admin),
+            lambda: own_look(config, admin),
+            self._assignments,
+            lags,
+            disk,
+            log,
+            lambda tasks: self.handle(do.TasksAwaited(tasks)),
+            drained,
         )
         self._reason = "first join"
         self._pulse = Pulse(config.max_poll_interval_ms, log)
@@ -167,7 +181,7 @@ class StreamsMember:
                 self._assignments.take(effect)
             case machine.DropAll(reason):
                 self.losses += 1
-                self._assignments.drop_all(reason)
+                self._assignments.drop_all(reason, lambda: self.handle(do.TasksDropped()))
             case do.AnnounceStatus(status):
                 self._status.hear(status, _now_ms())
             case do.AwaitingEnded():
@@ -178,15 +192,24 @@ class StreamsMember:
                 assert_never(effect)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
     ) -> None:
         """Commit next offsets at the present epoch; where the coordinator has a newer one, wait for that.
 
+        Under the epoch of a later membership the coordinator would take offsets of tasks that are others' by then.
         Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerUnavailable``.
         """
-        deadline = time.monotonic() + timeout_s
+        losses, deadline = self.losses, time.monotonic() + timeout_s
         while True:
             member = self.transaction_member()
+            if self.losses != losses:
+                raise CommitRefused("commit offsets: the membership was lost meanwhile")
+            if only_as is not None and member != only_as:
+                raise CommitRefused("commit offsets: the epoch is over")
             try:
                 return self._commits.commit(self._config.application_id, member, offsets, metadata)
             except CommitDeferred:
@@ -345,9 +368,11 @@ class StreamsMember:
         """Nothing to ask for: the brokers decide when tasks move."""
 
     def drain(self) -> None:
-        """Leave at once: no member could warm the tasks up before they move."""
-        self._log.emit(DrainRefusedEvent(warnings=(NO_WARM_UPS,)))
-        self._drained()
+        """Have the tasks warmed up at the members of this package that will get them, then call ``drained``."""
+        if self._engine.state is engine.State.MEMBER:
+            self.leaving.drain()
+        else:
+            self._drained()
 
     def announce_restart(self) -> None:
         """Leave without a word, and keep the member id: the tasks wait for this process until its session ends."""
@@ -416,17 +441,18 @@ class StreamsMember:
 
     def view(self) -> MemberView:
         """Everything at once. The state is read first: where it says stable, the rest is at least as new."""
-        state = self._engine.state
+        state, drain = self._engine.state, self.leaving.view()
         return MemberView(
             state=_STATES[state],
             generation=self.generation,
             adopted=self._assignments.adopted,
             leads=False,
             standing=None,
-            draining=False,
+            draining=drain is not None,
             outage=self._outage,
             lease_left_s=self.lease_left_s(),
             restarting=self._returns,
+            drain=drain,
         )
 
     def roles(self) -> dict[TaskId, str]:

@@ -1,4 +1,4 @@
-"""Under which membership a transaction sends its input offsets, and what a refusal of the group means.
+"""Under which membership a commit sends its input offsets, and what a transaction's refusal by the group means.
 
 ``engine.commits.refused_offsets`` has the rule; here are the facts about this member. Any thread may ask.
 """
@@ -59,9 +59,13 @@ class TransactionMembership:
 
     def member(self) -> MemberId:
         """Return the membership to send offsets under. Raises ``CommitRefused`` if it was lost since ``begin``."""
-        if self._lost:
-            raise CommitRefused("the membership was lost after the transaction had begun")
+        self.check_kept()
         return self._members.transaction_member()
+
+    def check_kept(self) -> None:
+        """Raise ``CommitRefused`` if the membership was lost since ``begin``: the tasks are others' now."""
+        if self._lost:
+            raise CommitRefused("the membership was lost after the commit had begun")
 
     def refused(self, member: MemberId, cause: CommitRefused) -> None:
         """The group refused offsets of this membership. Raises ``GenerationEnded`` if it keeps its tasks."""

@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping
 from secrets import randbelow
 from typing import Protocol, assert_never
 
-from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.kafka_python import StreamsCoordinator
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
 from kstreams_assign.engine import warm_join as engine
+from kstreams_assign.engine.warm_disk import Disk, Shortage
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData, NotAStreamsGroup
-from kstreams_assign.events import WarmingUpEvent
+from kstreams_assign.events import NoRoomEvent, WarmingUpEvent
 from kstreams_assign.group.member import Started
 from kstreams_assign.model import TaskId, task_names
 from kstreams_assign.observe.streams_join import outlook
-from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, topics_of
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.streams_assignments import LOOK_UP_S
+from kstreams_assign.worker.streams_look import GroupLook
 
 TURN_S = 0.05
 
@@ -29,6 +27,21 @@ AT_ONCE = engine.JoinGroup("warm_join = false")
 def draw_stagger_ms() -> int:
     """Return a moment to wait, another one in each process."""
     return randbelow(engine.STAGGER_MS)
+
+
+def no_room(config: Config, shortage: Shortage, before: str) -> NoRoomEvent:
+    """Return the warning that state is not restored ``before`` its tasks come."""
+    tasks = task_names(shortage.tasks)
+    if shortage.limit == "state_dir":
+        fix = "give its disk more room, or start more processes"
+    else:
+        fix = "raise it to restore more first"
+    text = (
+        f"{shortage.limit} = {getattr(config, shortage.limit)}: the state of {', '.join(tasks)} is not restored before "
+        f"{before}: about {shortage.needed_bytes:,} bytes are still missing, and there is room for "
+        f"{shortage.room_bytes:,}; these tasks will be silent while it is restored; {fix}"
+    )
+    return NoRoomEvent(tasks=tasks, warnings=(text,))
 
 
 class Copies(Protocol):
@@ -47,20 +60,22 @@ class WarmJoining:
         config: Config,
         process_id: str,
         member_id: str,
-        coordinator: StreamsCoordinator,
-        admin: ClusterAdmin,
+        group: GroupLook,
         copies: Copies,
         lags: Callable[[], Mapping[TaskId, int]],
+        disk: Callable[[], Disk | None],
         log: EventLog,
     ) -> None:
         self._config = config
         self._process_id, self._member_id = process_id, member_id
-        self._coordinator = coordinator
-        self._admin = admin
+        self._group = group
         self._copies = copies
         self._lags = lags
+        self._disk = disk
         self._log = log
-        self._engine = engine.WarmJoin(config.acceptable_recovery_lag, config.warm_join_timeout_ms, draw_stagger_ms())
+        self._engine = engine.WarmJoin(
+            config.acceptable_recovery_lag, config.warm_join_timeout_ms, draw_stagger_ms(), config.warm_join_max_bytes
+        )
         self._join: engine.JoinGroup | None = None
 
     def wait(self, ended: Callable[[], bool]) -> engine.JoinGroup | None:
@@ -81,9 +96,13 @@ class WarmJoining:
         match effect:
             case engine.LookAtGroup():
                 self._handle(self._look())
+                if (disk := self._disk()) is not None:
+                    self._handle(engine.DiskMeasured(disk))
             case engine.WarmUp(tasks):
                 self._log.emit(WarmingUpEvent(tasks=task_names(tasks)))
                 self._copies.warm_up(tasks)
+            case engine.ReportShortage(shortage):
+                self._log.emit(no_room(self._config, shortage, "this process joins"))
             case engine.JoinGroup():
                 self._join = effect
             case _:
@@ -91,26 +110,9 @@ class WarmJoining:
 
     def _look(self) -> engine.GroupSeen | engine.LookFailed:
         try:
-            seen = outlook(self._snapshot(), self._process_id, self._member_id)
+            seen, offsets = outlook(self._group.snapshot(), self._process_id, self._member_id)
         except BrokerUnavailable as cause:
             return engine.LookFailed(str(cause), passing=True)
         except (BrokerError, MalformedUserData, NotAStreamsGroup, ConfigError) as cause:
             return engine.LookFailed(str(cause), passing=False)
-        return engine.GroupSeen(seen.active, seen.state, seen.standby, seen.at_once)
-
-    def _snapshot(self) -> StreamsSnapshot | None:
-        group = self._config.application_id
-        described = self._coordinator.describe(group, LOOK_UP_S)
-        if described is None:
-            return None
-        counts = self._admin.partition_counts(topics_of(described), LOOK_UP_S)
-        return StreamsSnapshot(described, wall_ms(), counts, settings=self._settings(group))
-
-    def _settings(self, group: str) -> Mapping[str, str]:
-        """Return the group's settings; none where they may not be read: the snapshot then tells the standbys."""
-        try:
-            return self._coordinator.settings(group)
-        except BrokerUnavailable:
-            raise
-        except BrokerError:
-            return {}
+        return engine.GroupSeen(seen, offsets)

@@ -2,8 +2,8 @@
 
 There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
 functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
-probe early. One more keeps global tables, if there are any; the main threads start once these are complete. The first
-thread that fails ends the others; ``run`` raises its error.
+speak to the other members. One more keeps global tables, if there are any; the main threads start once these are
+complete. The first thread that fails ends the others; ``run`` raises its error.
 """
 
 from __future__ import annotations
@@ -187,8 +187,10 @@ class Working:
         leading = Leading(config, shape, process, admin, committed, log)
         self._early = EarlyProbing(config, process, local.sums, admin, leading.end_offset_sums, self._rejoin, log)
         self._membership: AnyMember
+        self._speak = self._early.run
+        """What this process and the others tell each other, until the end."""
         if config.in_streams_group:
-            self._membership = streams_member(
+            self._membership = member = streams_member(
                 config,
                 shape,
                 process,
@@ -199,6 +201,7 @@ class Working:
                 self._restoring.lags,
                 self._ending.set,
             )
+            self._speak = member.leaving.run
         else:
             self._membership = classic_member(
                 config,
@@ -286,7 +289,7 @@ class Working:
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        early = self._start("early-probing", lambda: self._early.run(self._ending))
+        speaking = self._start("progress", lambda: self._speak(self._ending))
         try:
             self._ending.wait()
         finally:
@@ -300,7 +303,7 @@ class Working:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
-            early.join()
+            speaking.join()
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)

@@ -10,8 +10,7 @@ from random import Random
 
 import pytest
 
-from kstreams_assign.assign import StreamsMember, SubtopologyTasks, assign_streams_tasks
-from kstreams_assign.assign.java.member_table import MemberTable
+from kstreams_assign.assign import StreamsMember, SubtopologyTasks
 from kstreams_assign.assign.streams_group import (
     StreamsGroupInput,
     predict_join,
@@ -21,39 +20,8 @@ from kstreams_assign.assign.streams_group import (
 )
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
+from tests.assign.streams_coordinator import Coordinator
 from tests.peer.streams_problems import member_id
-
-
-class Coordinator:
-    """The slow twin: members in Kafka's table, a target whenever it is asked for."""
-
-    def __init__(self, subtopologies, standbys):
-        self.table = MemberTable()
-        self.members = {}
-        self.subtopologies, self.standbys = subtopologies, standbys
-
-    def join(self, member, *, is_served):
-        order = [*self.table.order(), member.member_id]
-        self.members[member.member_id] = member
-        if is_served:
-            self.assign(order)
-        self.table.put(member.member_id)
-
-    def leave(self, name):
-        self.table.remove(name)
-        del self.members[name]
-
-    def assign(self, order=None):
-        members = [self.members[name] for name in order or self.table.order()]
-        for name, tasks in assign_streams_tasks(members, self.subtopologies, self.standbys).items():
-            self.members[name] = replace(self.members[name], active=tasks.active, standby=tasks.standby)
-
-    def described(self):
-        members = tuple(self.members[name] for name in self.table.order())
-        return StreamsGroupInput(members, self.subtopologies, self.standbys)
-
-    def target(self):
-        return self.described().target
 
 
 def grown(random, members_max=14):

@@ -29,6 +29,8 @@ from kstreams_assign.engine import (
     task_events,
     tasks,
     warm_join,
+    warm_leave,
+    warm_takeover,
 )
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome
@@ -45,7 +47,7 @@ class Played(NamedTuple):
     made_in: tuple[str, ...]
     worker: str
     simulator: str | None
-    """None: the simulator plays classic groups, and this machine is of none."""
+    """None: the simulator plays neither warm joins nor global tables."""
     not_simulated: frozenset[str]
     """Effects that cannot come in the simulator; its shell says why."""
 
@@ -93,7 +95,7 @@ MACHINES = (
         streams_events.Event,
         ("engine/streams_membership.py",),
         "worker/streams_member.py",
-        None,
+        "sim/streams_membership.py",
         frozenset(),
     ),
     Played(
@@ -102,6 +104,24 @@ MACHINES = (
         warm_join.Event,
         ("engine/warm_join.py",),
         "worker/warm_joining.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_leave.WarmLeave,
+        warm_leave.Effect,
+        warm_leave.Event,
+        ("engine/warm_leave.py",),
+        "worker/warm_leaving.py",
+        None,
+        frozenset(),
+    ),
+    Played(
+        warm_takeover.WarmTakeover,
+        warm_takeover.Effect,
+        warm_takeover.Event,
+        ("engine/warm_takeover.py",),
+        "worker/warm_leaving.py",
         None,
         frozenset(),
     ),
@@ -138,6 +158,9 @@ NOT_REPORTED_BY_THE_SIMULATOR = {
     "Published",  # no answer comes to a report there, so each turn publishes
     "CallUnderWay",  # each call returns
     "ShutdownAsked",  # no member asks all to end
+    "TasksAwaited",  # a process joins a streams group cold
+    "CallStalled",  # a call of a function takes no longer than a commit waits
+    "CallReturned",
 }
 
 
@@ -262,6 +285,6 @@ def is_step(node: ast.AST) -> bool:
 def test_the_machines_are_all_here():
     in_room = {path.stem for path in (PACKAGE / "engine").glob("*.py")}
     walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
-    parts = {"tasks_in_hand", "stops", "streams_errors"}
+    parts = {"tasks_in_hand", "stops", "streams_errors", "warm_disk"}
     values = {"effects", "task_events", "restore_effects", "restore_events", "streams_events"}
     assert in_room == walked | parts | values | {"__init__"}

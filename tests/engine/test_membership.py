@@ -470,7 +470,6 @@ def test_after_the_end_was_asked_for_no_assignor_is_explained(machine: Machine) 
         RejoinWanted("again"),
         member.WorkCommitted(),
         member.TasksReleased(1),
-        MembershipLost("lost"),
         Tick(),
         CloseAsked(),
         Turned(rebalancing=True, cleaning=False),
@@ -489,6 +488,12 @@ def test_a_closed_member_does_nothing_more(machine: Machine, event: Event) -> No
     assert machine.handle(event) == []
     assert machine.engine.state is State.CLOSED
     assert machine.engine.adopted == active(RUNS)
+
+
+def test_a_closed_member_drops_its_tasks_when_its_membership_is_lost(machine: Machine) -> None:
+    machine.handle(CloseAsked())
+    assert machine.handle(MembershipLost("lost")) == [member.DropAll("lost")]
+    assert (machine.engine.state, machine.engine.owned, machine.engine.adopted) == (State.CLOSED, (), None)
 
 
 def test_a_join_is_ordered_before_it_is_announced_and_every_order_comes_before_its_announcement() -> None:

@@ -35,6 +35,7 @@ class Process:
         self.machine = StreamsMembership(profile)
         self.held = NO_TASKS
         self.adopting: tuple[int, StreamsTasks, int] | None = None
+        self.dropped_ms: int | None = None
         self.call_ends_ms: int | None = None
         self.handle(events.TasksAwaited(frozenset(world.rng.sample(TASKS, 2))))
         self.handle(events.Started())
@@ -69,7 +70,9 @@ class Process:
                 self.held = self.held.with_those_of(tasks)
                 self.adopting = number, tasks, world.now_ms + world.rng.choice((0, 100, 500, 3_000))
             case DropAll():
-                self.held, self.adopting = NO_TASKS, None
+                assert self.dropped_ms is None, "tasks are dropped once"
+                self.adopting = None
+                self.dropped_ms = world.now_ms + world.rng.choice((0, 100, 500, 3_000))
             case events.AnnounceStatus() | events.AwaitingEnded():
                 pass
             case _:
@@ -80,6 +83,9 @@ class Process:
         if self.call_ends_ms is not None and now_ms >= self.call_ends_ms:
             self.call_ends_ms = None
             self.handle(events.CallReturned())
+        if self.dropped_ms is not None and now_ms >= self.dropped_ms:
+            self.held, self.dropped_ms = NO_TASKS, None
+            self.handle(events.TasksDropped())
         if self.adopting is not None and now_ms >= self.adopting[2]:
             number, self.held, _ = self.adopting
             self.adopting = None

@@ -145,6 +145,20 @@ def test_an_assignment_that_comes_during_another_one_waits() -> None:
     assert member.handle(TasksReleased(2)) == [events.AdoptTasks(3, 4, tasks(0, 1, 2))]
 
 
+def test_an_assignment_that_waits_is_reported_with_those_before_it() -> None:
+    """It may be adopted while the report is under way; a report without it would let the coordinator give it on."""
+    member = joined(0)
+    member.beat()
+    member.handle(answer(4, 0, 1))
+    assert member.beat().active_tasks == rows(0, 1)
+    member.handle(answer(5, 0, 1, 2))
+    report = member.beat()
+    assert report.active_tasks == rows(0, 1, 2)
+    (adopted,) = member.handle(TasksReleased(2))
+    assert isinstance(adopted, events.AdoptTasks)
+    assert adopted.tasks == tasks(0, 1, 2)
+
+
 def test_an_assignment_that_is_taken_back_before_it_is_adopted_is_reported() -> None:
     member = joined(0)
     member.beat()
@@ -158,12 +172,15 @@ def test_an_assignment_that_is_taken_back_before_it_is_adopted_is_reported() -> 
 
 
 @pytest.mark.parametrize("code", [25, 110])
-def test_a_fenced_member_gives_up_all_and_joins_at_once(code: int) -> None:
+def test_a_fenced_member_gives_up_all_and_then_joins_at_once(code: int) -> None:
+    """Under the epoch of another membership the brokers would accept commits of tasks that are not dropped yet."""
     member = joined(0)
     member.beat()
     (dropped,) = member.handle(refusal(code))
     assert isinstance(dropped, DropAll)
     assert member.machine.accepted_ms is None
+    assert (member.machine.state, member.machine.due_ms()) == (State.FENCED, None)
+    assert member.handle(events.TasksDropped()) == []
     assert member.machine.due_ms() == member.now_ms
     again = member.beat()
     assert (again.member_id, again.member_epoch, again.topology, again.active_tasks) == ("me", 0, TOPOLOGY, ())
@@ -274,6 +291,18 @@ def test_a_member_whose_function_stalls_leaves_and_comes_back() -> None:
     assert isinstance(dropped, DropAll)
     assert (member.machine.state, member.machine.due_ms()) == (State.STALLED, None)
     member.handle(events.CallReturned())
+    assert (member.machine.state, member.machine.due_ms()) == (State.FENCED, None), "its tasks are not dropped yet"
+    member.handle(events.TasksDropped())
+    assert member.beat().member_epoch == 0
+
+
+def test_a_fenced_member_whose_function_stalls_drops_its_tasks_once() -> None:
+    member = joined(0)
+    member.handle(MembershipLost("a commit was refused"))
+    assert member.handle(events.CallStalled()) == [events.SendLeave(StreamsHeartbeatRequest("app", "me", -1))]
+    member.handle(events.TasksDropped())
+    assert (member.machine.state, member.machine.due_ms()) == (State.STALLED, None)
+    member.handle(events.CallReturned())
     assert member.beat().member_epoch == 0
 
 
@@ -323,6 +352,7 @@ def test_a_member_that_lost_its_membership_drops_everything_and_joins_again() ->
     member = joined(0, 1)
     assert member.handle(MembershipLost("a commit was refused")) == [DropAll("a commit was refused")]
     assert member.handle(MembershipLost("a commit was refused")) == [], "it has none to lose"
+    member.handle(events.TasksDropped())
     request = member.beat()
     assert (request.member_epoch, request.topology, request.active_tasks) == (0, TOPOLOGY, ())
 
@@ -332,6 +362,7 @@ def test_an_answer_to_a_heartbeat_of_the_lost_membership_is_ignored() -> None:
     member.beat()
     member.handle(MembershipLost("a commit was refused"))
     assert member.handle(answer(4, 0)) == []
+    member.handle(events.TasksDropped())
     assert member.beat().member_epoch == 0
 
 
@@ -388,3 +419,23 @@ def test_tasks_that_do_not_come_are_awaited_for_a_bounded_time() -> None:
     awaited = frozenset({TaskId(0, 9)})
     assert effects == [events.AwaitingEnded(awaited, awaited)]
     assert member.now_ms - began_ms == engine.AWAITING_MS
+
+
+def test_a_member_that_awaits_tasks_asks_for_them_at_once_and_awaits_more_beside_others() -> None:
+    member = Member()
+    first, more = frozenset({TaskId(0, 1)}), frozenset({TaskId(0, 2)})
+    member.beat()
+    member.handle(answer(3, 0))
+    member.handle(TasksReleased(1))
+    member.beat()
+    member.handle(answer(3, lists=False))
+    assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
+    member.now_ms += 7
+    assert member.handle(events.TasksAwaited(first)) == []
+    assert member.machine.due_ms() == member.now_ms
+    member.handle(events.TasksAwaited(more))
+    member.beat()
+    assert member.handle(answer(3, lists=False)) == []
+    member.beat()
+    (ended, _) = member.handle(answer(4, 0, 1, 2))
+    assert ended == events.AwaitingEnded(first | more, frozenset())

@@ -201,6 +201,18 @@ def test_a_store_that_fails_while_a_commit_is_under_way_stays_until_that_is_over
     assert handed_over(effects)[1] == order
 
 
+def test_a_task_that_failed_during_a_commit_is_released_once_that_is_over(machine: Machine) -> None:
+    """The commit holds records of the task, which may arrive until it ends: another member must not have it before."""
+    machine.begin_commit()
+    effects = machine.handle(StoreFailed(TASK, SPOILT), member.Adopt(2, NOTHING))
+    assert of(do.TellMember, effects) == []
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
+    assert of(do.TellMember, effects) == [do.TellMember(member.TasksReleased(2))]
+    machine.handle(member.Adopt(3, ACTIVE), Restored(TASK, INPUTS))
+    machine.begin_commit()
+    assert of(do.TellMember, machine.handle(member.Adopt(4, ACTIVE))) == [do.TellMember(member.TasksReleased(4))]
+
+
 def test_an_abandoned_commit_frees_the_stores_at_once(machine: Machine) -> None:
     machine.begin_commit()
     effects = machine.handle(StoreFailed(TASK, SPOILT), member.DropAll("the group went on"))
@@ -422,6 +434,7 @@ def test_a_process_that_loses_its_membership_while_it_ends_closes_everything(mac
     effects = machine.handle(member.DropAll("the group went on"))
     assert handed_over(effects) == [do.CloseTask(TASK, 1)]
     assert effects[-1] == do.EndLoop()
+    assert machine.handle(member.DropAll("once more")) == [], "nothing is left to drop"
 
 
 # --- time -----------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreams_assign.engine.warm_disk import Disk, Shortage
 from kstreams_assign.engine.warm_join import (
     LOOK_INTERVAL_MS,
+    DiskMeasured,
     Effect,
     Event,
     GroupSeen,
@@ -14,10 +16,12 @@ from kstreams_assign.engine.warm_join import (
     LagsMeasured,
     LookAtGroup,
     LookFailed,
+    ReportShortage,
     WarmJoin,
     WarmUp,
 )
 from kstreams_assign.group.member import Started
+from kstreams_assign.group.streams_outlook import Outlook
 from kstreams_assign.model import TaskId
 
 ACCEPTABLE, TIMEOUT_MS, STAGGER_MS = 100, 60_000, 700
@@ -32,7 +36,7 @@ def lags(**by_task: int) -> LagsMeasured:
 
 
 def seen(*partitions: int, standby: frozenset[TaskId] = frozenset()) -> GroupSeen:
-    return GroupSeen(tasks(*partitions) | {TaskId(1, 0)}, tasks(*partitions), standby)
+    return GroupSeen(Outlook(tasks(*partitions) | {TaskId(1, 0)}, tasks(*partitions), standby))
 
 
 class Joiner:
@@ -99,12 +103,14 @@ def test_it_looks_again_and_follows_the_group() -> None:
 
 
 def test_it_joins_at_once_where_waiting_has_no_use() -> None:
-    assert Joiner().handle(GroupSeen(at_once="the group has no members")) == [JoinGroup("the group has no members")]
-    stateless = Joiner().handle(GroupSeen(active=tasks(1)))
+    assert Joiner().handle(GroupSeen(Outlook(at_once="the group has no members"))) == [
+        JoinGroup("the group has no members")
+    ]
+    stateless = Joiner().handle(GroupSeen(Outlook(active=tasks(1))))
     assert stateless == [JoinGroup("it gets no task with state", tasks(1))]
     later = Joiner()
     later.handle(seen(1))
-    assert later.handle(GroupSeen(at_once="a member died")) == [JoinGroup("a member died")]
+    assert later.handle(GroupSeen(Outlook(at_once="a member died"))) == [JoinGroup("a member died")]
 
 
 def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_be_known() -> None:
@@ -144,3 +150,36 @@ def test_it_never_joins_with_a_cold_task_before_its_time(steps: list[tuple[set[i
             assert expected <= warm
             return
         joiner.now_ms += 10
+
+
+def full(**held: int) -> DiskMeasured:
+    """A disk with room for 10 MiB, half of which is the reserve. ``held`` is in MiB."""
+    return DiskMeasured(Disk(10 << 20, 5 << 20, {TaskId.parse(name[1:]): mib << 20 for name, mib in held.items()}))
+
+
+def test_a_task_without_room_is_neither_restored_first_nor_waited_for() -> None:
+    joiner = Joiner()
+    outlook = seen(1, 2, standby=tasks(7)).outlook
+    joiner.handle(GroupSeen(outlook, dict.fromkeys(outlook.restorable, 1_000)))
+    assert joiner.handle(full()) == [], "nothing is here to measure by"
+    joiner.handle(lags(t0_1=200, t0_2=500, t0_7=900))
+    restored = full(t0_1=16, t0_2=10, t0_7=2)  # 1,400 offsets take 28 MiB: 4, 10 and 18 MiB are missing
+    report, warm_up = joiner.handle(restored)
+    assert report == ReportShortage(Shortage(tasks(2, 7), 32 << 20, 5 << 20, "state_dir"))
+    assert warm_up == WarmUp(tasks(1))
+    assert joiner.handle(restored) == [], "it is decided once"
+    awaited = tasks(1, 2) | {TaskId(1, 0)}
+    assert joiner.handle(lags(t0_1=0)) == [JoinGroup("1 task is warm, and 1 had no room on the disk", awaited)]
+
+
+def test_a_process_without_room_for_any_task_joins() -> None:
+    joiner = Joiner()
+    joiner.machine = WarmJoin(ACCEPTABLE, TIMEOUT_MS, 0, max_bytes=0)
+    joiner.handle(Started())
+    joiner.handle(GroupSeen(seen(1).outlook, {TaskId(0, 1): 1_000}))
+    joiner.handle(lags(t0_1=500))
+    (report, warm_up) = joiner.handle(full(t0_1=20))
+    assert report == ReportShortage(Shortage(tasks(1), 20 << 20, 0, "warm_join_max_bytes"))
+    assert warm_up == WarmUp(frozenset())
+    (join,) = joiner.handle(lags())
+    assert join == JoinGroup("0 tasks are warm, and 1 had no room on the disk", tasks(1) | {TaskId(1, 0)})

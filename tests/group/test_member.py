@@ -93,6 +93,14 @@ def test_lost_membership_drops_everything_and_joins_again() -> None:
     assert member.generation is None
 
 
+def test_a_closing_member_that_loses_its_membership_drops_everything_and_joins_no_more() -> None:
+    """Its client joins again by itself: the last commit, in a generation that is not its own, must not begin."""
+    member = stable()
+    member.handle(m.CloseAsked(), NOW)
+    assert member.handle(m.MembershipLost("fenced"), NOW) == [m.DropAll("fenced")]
+    assert member.state is m.State.CLOSED
+
+
 def test_closing_releases_the_mutex_from_every_state() -> None:
     for state in m.State:
         member = m.Member()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 
 from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.encode import share
 from kstreams_assign.group.size import FULL_SHARE, RECORD_BYTES_MAX, WARN_SHARE
 from kstreams_assign.group.values import Adopted
-from tests.group.little_group import LittleGroup, shape
+from kstreams_assign.model import TaskId
+from kstreams_assign.wire import GroupTrailer, whole_trailer
+from tests.group.little_group import END, LittleGroup, shape
 
 MEMBERS, TASKS = 12, 48
 
@@ -43,23 +50,104 @@ def whole() -> int:
     return little.record_bytes
 
 
-def test_a_record_of_half_the_limit_is_complete_and_causes_a_warning(whole):
-    assert not seen(group(int(whole / WARN_SHARE) + 1))[1]
-    adopted, (warning,) = seen(group(int(whole / WARN_SHARE) - 1))
+def below(size: int, share: float) -> int:
+    """Return the limit of which ``size`` is a little more than this share."""
+    return int(size / share) - 1
+
+
+@pytest.fixture(scope="module")
+def own(whole: int) -> int:
+    """Return the size of the record in which each member is told its own tasks only."""
+    little = group(below(whole, WARN_SHARE))
+    assert not seen(little)[1]
+    assert little.record_bytes < whole
+    return little.record_bytes
+
+
+def test_above_half_the_limit_each_member_is_told_its_own_tasks_only() -> None:
+    little = group()
+    little.add(MEMBERS + 2, "second.orders.example:8080")
+    complete, little.record_bytes_max = deepcopy(little), below(whole_size(little), WARN_SHARE)
+    for each in (complete, little):
+        each.rebalance()
+    leader, one, other, bystander = (UUID(int=number) for number in (1, MEMBERS + 1, MEMBERS + 2, 2))
+    all_of_it = told(complete, bystander)
+    assert all_of_it.warmups.keys() == {one, other}
+    assert told(little, bystander) == replace(all_of_it, warmups={})
+    assert told(little, leader) == told(complete, leader), "this process is likely to lead again"
+    assert told(little, one) == replace(told(complete, one), warmups={one: all_of_it.warmups[one]})
+
+
+def whole_size(little: LittleGroup) -> int:
+    """Return how large the next record would be with nothing left out."""
+    copied = deepcopy(little)
+    copied.record_bytes_max = RECORD_BYTES_MAX
+    copied.rebalance()
+    return copied.record_bytes
+
+
+def told(little: LittleGroup, process: UUID) -> Adopted:
+    adopted = little.members[process].adopted
+    assert adopted is not None
+    return adopted
+
+
+@pytest.mark.parametrize("leader_leaves", [False, True])
+def test_tasks_that_were_withheld_come_although_only_the_leader_was_told_of_all(leader_leaves: bool) -> None:
+    little = group()
+    newcomers = [little.members[UUID(int=MEMBERS + 1)], little.add(MEMBERS + 2, "second.orders.example:8080")]
+    for newcomer in newcomers:  # warm already, so what moves to them moves now
+        newcomer.positions = {TaskId(0, number): END for number in range(TASKS)}
+    little.record_bytes_max = below(whole_size(little), WARN_SHARE)
+    withheld = little.rebalance().withheld
+    assert len(set(withheld.values())) == 2
+    assert told(little, UUID(int=1)).promised == withheld
+    for newcomer in newcomers:
+        mine = {task: owner for task, owner in withheld.items() if owner == newcomer.process}
+        assert told(little, newcomer.process).promised == mine
+    if leader_leaves:
+        little.remove(1)
+    little.settle()
+    assert len(little.owners()) == TASKS
+
+
+def test_what_each_was_told_makes_the_whole_again() -> None:
+    processes = [UUID(int=number) for number in range(1, 5)]
+    tasks = [TaskId(0, number) for number in range(12)]
+    trailer = GroupTrailer(
+        "least_movement",
+        1,
+        warmups={process: tuple(tasks[number::4]) for number, process in enumerate(processes[:3])},
+        next_probe_ms=7,
+        followup=True,
+        withheld=tuple(tasks[:6]),
+        owners=dict(zip(tasks[:6], processes * 2, strict=False)),
+        at_once=dict.fromkeys(processes, 2),
+        partitions=12,
+    )
+    shares = [share(trailer, process) for process in processes]
+    assert all(each != trailer for each in shares)
+    assert whole_trailer(shares) == whole_trailer([trailer] * 3) == trailer
+    assert whole_trailer([shares[3], trailer, *shares]) == trailer
+    assert whole_trailer([]) is None
+
+
+def test_a_record_that_stays_above_half_the_limit_causes_a_warning(own: int) -> None:
+    adopted, (warning,) = seen(group(below(own, WARN_SHARE)))
     assert adopted.warmup
-    assert f"one record of {whole:,} bytes" in warning
+    assert f"one record of {own:,} bytes" in warning
     assert warning.endswith("before the group grows")
     assert "set max.message.bytes of __consumer_offsets to" in warning
 
 
-def test_near_the_limit_the_trailers_are_left_out_first(whole):
-    adopted, (warning,) = seen(group(int(whole / FULL_SHARE) - 1))
+def test_near_the_limit_the_trailers_are_left_out_first(own: int) -> None:
+    adopted, (warning,) = seen(group(below(own, FULL_SHARE)))
     assert adopted.assignor is None
     assert adopted.standby_hosts
     assert "the trailers are left out" in warning
 
 
-def test_then_the_standbys_host_map_is_left_out_and_no_member_loses_a_task(whole):
+def test_then_the_standbys_host_map_is_left_out_and_no_member_loses_a_task(whole: int) -> None:
     most = whole * 3 // 5
     little = group(most)
     adopted, (warning,) = seen(little)
@@ -72,7 +160,7 @@ def test_then_the_standbys_host_map_is_left_out_and_no_member_loses_a_task(whole
     assert len(little.owners()) == TASKS
 
 
-def test_a_record_that_is_still_too_large_is_reported_as_refused(whole):
+def test_a_record_that_is_still_too_large_is_reported_as_refused(whole: int, own: int) -> None:
     _, (warning,) = seen(group(whole // 10))
     assert "even without trailers and standby hosts" in warning
-    assert f"to {1 << (2 * whole - 1).bit_length():,} or more" in warning
+    assert f"to {1 << (2 * own - 1).bit_length():,} or more" in warning

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from random import Random
 
 import pyarrow as pa
 import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import writing
+from kstreams_assign.history.derive import derive
 from kstreams_assign.history.fleet import ReplayJob, alternatives_of, as_text, ranked, what_if
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.records import key_of
-from kstreams_assign.history.replay import replay
+from kstreams_assign.history.replay import STREAMS_GROUP, replay
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.observe.changes import Alternative
@@ -25,12 +27,15 @@ from tests.history.groups import (
     TEN_MINUTES,
     RecordedGroup,
     changed,
+    columns,
     derived,
     end_offsets,
     group,
     rows,
 )
 from tests.history.report_data import write_tables
+from tests.history.streams_coordinator import A, B, Coordinator
+from tests.history.streams_coordinator import derived as streams_derived
 
 TABLES = ("rebalances", "members", "task_placements", "end_offsets")
 LEAST, HIGH = Alternative(assignor="least_movement"), Alternative(assignor="high_availability")
@@ -109,6 +114,27 @@ def test_without_sampled_ends_every_copy_counts_as_caught_up_and_it_is_said():
     group_row = of_group(derived(recorded.records(), ends))
     first, *others = replay(group_row, [HIGH]).answers
     assert (first.ends_sampled, {answer.ends_sampled for answer in others}) == (True, {False})
+
+
+def test_rebalances_of_streams_groups_are_left_out_with_one_line():
+    """A group that was classic, a streams group, and classic again is two histories without what was between."""
+    coordinator = Coordinator(Random(1))
+    for process in (A, B):
+        coordinator.join(process)
+        coordinator.settle()
+    streams = of_group(streams_derived(coordinator.records))
+    first, again = scaled(JAVA).records(), scaled(JAVA).records()
+    classic, later = of_group(derived(first)), of_group(derive(None, columns(again, 10_000))[1])
+    for row in (row for table in streams.values() for row in table):
+        row |= {"offsets_partition": first[0].partition, "offsets_offset": 9_000 + row["generation"]}
+    alone = replay(classic, [HIGH])
+    both = replay({name: [*classic[name], *streams[name], *later[name]] for name in TABLES}, [HIGH])
+    assert [answer[4:] for answer in both.answers] == [answer[4:] for answer in alone.answers] * 2
+    assert both.left_out == {"nothing is known of what was before": 2, STREAMS_GROUP: 2}
+    assert replay(streams, [HIGH]).left_out == {STREAMS_GROUP: 2}
+    answer = ranked([HIGH], ReplayJob((HIGH,)).rows({"group": "app", **streams}))
+    assert (answer.groups, answer.replayed, answer.recorded_owner_changes, answer.recorded_rounds) == (1, 0, 0, 0)
+    assert "left out: 2 generations: streams groups (KIP-1071): the broker assigns" in as_text(answer)
 
 
 def lagging(copy_at: int):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.history.report.build import GroupRows, build_group, bunched, drawn_until, natural, task_order
 from kstreams_assign.history.report.fleet import build_fleet, span_of
+from kstreams_assign.history.report.payload import group_payload
 from kstreams_assign.history.report.rows import (
     TABLES,
     Count,
@@ -25,6 +27,8 @@ from kstreams_assign.history.report.rows import (
 from kstreams_assign.history.report.view import Damage, Role, Span
 from kstreams_assign.history.tables import COLUMNS
 from tests.history.report_data import NOON_MS, Story, derived
+from tests.history.streams_coordinator import A, B, Coordinator
+from tests.history.streams_coordinator import derived as streams_derived
 
 
 @cache
@@ -240,3 +244,42 @@ def test_the_fleet_counts_each_kind_and_each_reason_once():
 def test_three_minutes_of_history_are_not_stretched_to_a_rate_an_hour():
     fleet = build_fleet([rebalance(n, n, n * 18_000) for n in range(11)])
     assert fleet.lines[0].per_hour == 11
+
+
+# --- streams groups -------------------------------------------------------------------
+
+
+def test_a_streams_group_has_no_leader_but_times_and_its_skipped_epochs_are_not_missing():
+    coordinator = Coordinator(Random(4))
+    first = coordinator.join(A)
+    coordinator.settle()
+    coordinator.commit(first)
+    coordinator.wait(2_000)
+    coordinator.bump()
+    second = coordinator.join(B)
+    coordinator.settle()
+    coordinator.commit(first)
+    coordinator.commit(second)
+    view = view_of(streams_derived(coordinator.records))
+    assert [generation.number for generation in view.generations] == [1, 3]
+    assert {(generation.leader, generation.by_broker, generation.missing) for generation in view.generations} == {
+        (None, True, 0)
+    }
+    assert view.generations[1].took_ms > 0
+    assert view.moves
+    assert all(0 < move.handover_ms < view.generations[1].took_ms for move in view.moves)
+    assert {bar.role for bar in view.bars} == {Role.ACTIVE, Role.STANDBY}
+    payload = group_payload(view)
+    assert [row["by_broker"] for row in payload["generations"]] == [True, True]
+    assert [row[-1] for row in payload["moves"]] == [move.handover_ms for move in view.moves]
+
+
+def test_a_classic_group_has_no_such_times():
+    view = view_of(grown_tables())
+    assert not any(generation.by_broker or generation.took_ms for generation in view.generations)
+    assert {move.handover_ms for move in view.moves} == {None}
+
+
+def test_a_classic_generation_behind_a_streams_group_misses_none_before():
+    rows = [rebalance(9, 1, 1), rebalance(3, 2, 2, protocol="streams"), rebalance(7, 3, 3), rebalance(9, 4, 4)]
+    assert [generation.missing for generation in build_group(GroupRows(rows), Span(1, 4)).generations] == [0, 0, 0, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -10,6 +12,8 @@ from kstreams_assign.history.report import report
 from kstreams_assign.history.tables import empty_tables, joined_tables
 from kstreams_assign.history.writing import HistoryWriter
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
+from tests.history.streams_coordinator import A, B, Coordinator
+from tests.history.streams_coordinator import derived as streams_derived
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 
 LIMIT_MS = 100_000
@@ -233,6 +237,38 @@ def test_it_can_be_read_at_each_width_on_light_and_dark_paper(opened, fleet_page
         if width in {390, 1280}:
             assert cut_tables(page) == []
         assert faint_texts(page) == []
+
+
+def test_a_streams_group_shows_how_long_its_rebalances_and_hand_overs_took(opened, tmp_path):
+    coordinator = Coordinator(Random(4))
+    for process in (A, B):
+        coordinator.join(process)
+        coordinator.wait(1_500)
+        coordinator.settle()
+    coordinator.bump()  # which settles the movements, as all tasks are dealt again
+    coordinator.settle()
+    for member_id in coordinator.members:
+        coordinator.commit(member_id)
+    write_tables(tmp_path, streams_derived(coordinator.records))
+    report(tmp_path, tmp_path / "page.html")
+    page = opened(tmp_path / "page.html")
+    rebalances = page.locator("#rebalances tbody tr", has_text="the broker")
+    assert rebalances.count() == 3
+    assert "1.8 s" in rebalances.nth(1).text_content()
+    heads = page.locator("#rebalances th").all_text_contents()
+    assert ("took" in heads, "leader" in heads, "probing" in heads) == (True, False, False)
+    assert page.locator("#moves th", has_text="hand-over").count() == 1
+    assert page.locator("#moves tbody tr", has_text="50 ms").count() > 0
+    for width in in_each_look(page):
+        assert page_width(page) == width
+        if width in {390, 1280}:
+            assert cut_tables(page) == []
+
+
+def test_a_page_of_classic_groups_has_no_columns_for_streams_groups(opened, fleet_page):
+    page = opened(fleet_page, "#group-1")
+    assert page.locator("#rebalances th", has_text="took").count() == 0
+    assert page.locator("#moves th", has_text="hand-over").count() == 0
 
 
 def test_dark_is_dark(opened, fleet_page):

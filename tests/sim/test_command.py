@@ -13,6 +13,7 @@ from kstreams_assign.engine import membership
 from kstreams_assign.sim import simulate as work
 from kstreams_assign.sim.play import play
 from tests.sim.bugs import offsets_outside, old_owner_ignored
+from tests.sim.streams_bugs import STREAMS_BUGS
 
 
 def simulate(*words):
@@ -32,6 +33,52 @@ def test_both_guarantees_have_the_same_groups():
     usual, once = (simulate(*options, "--guarantee", name).stderr for name in ("at_least_once", "exactly_once_v2"))
     (_, group, faults, *_), (_, group_once, faults_once, *_) = usual.splitlines(), once.splitlines()
     assert (group_once, faults_once) == (f"{group} exactly_once=True", faults)
+
+
+def test_a_streams_group_is_simulated_under_both_guarantees():
+    for guarantee in ("at_least_once", "exactly_once_v2"):
+        words = ("--seed", "5", "--count", "1", "--faults", "--verbose", "--protocol", "streams")
+        done = simulate(*words, "--guarantee", guarantee)
+        assert done.exit_code == 0
+        assert "protocol='streams'" in done.stderr
+        assert "P0  assigned  active" in done.stderr
+        assert "decides" not in done.stderr, "the coordinator does"
+
+
+def test_a_failing_streams_group_is_reduced_and_can_be_replayed(monkeypatch, tmp_path):
+    (bug,) = [bug for bug in STREAMS_BUGS if bug.name == "the coordinator does not wait for the old owner"]
+    kept = tmp_path / "kept.txt"
+    with monkeypatch.context() as patch:
+        bug.plant(patch)
+        done = simulate("--seed", str(bug.first), "--count", "1", "--faults", "--protocol", "streams", "--json")
+        kept.write_text(done.stderr)
+        assert done.exit_code == 1
+        assert f": {bug.invariant}: " in simulate("--replay", str(kept)).stdout
+    assert simulate("--replay", str(kept)).stdout.startswith("all held: ")
+
+
+def test_an_interrupted_run_names_the_protocol(monkeypatch):
+    (bug,) = [bug for bug in STREAMS_BUGS if bug.name == "the coordinator does not wait for the old owner"]
+    bug.plant(monkeypatch)
+    monkeypatch.setattr(work, "play", raising(play, at=2, what=KeyboardInterrupt))
+    done = simulate("--count", "9", "--faults", "--protocol", "streams")
+    assert "simulate --seed 0 --count 1 --faults --protocol streams" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("policies",), "simulate policies compares"),
+        (("sweep",), "simulate sweep compares"),
+        (("--replay", "kept.txt"), "the transcript names the protocol"),
+    ],
+)
+def test_what_has_no_meaning_for_a_streams_group_is_refused(words, error, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["kstreams-assign", "simulate", "--protocol", "streams", *words])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert error in (printed := capsys.readouterr().err)
+    assert "leave out --protocol" in printed
 
 
 def test_an_interrupted_run_names_the_guarantee(monkeypatch):

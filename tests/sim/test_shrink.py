@@ -13,6 +13,7 @@ from kstreams_assign.sim.transcript import script_of, transcript
 from tests.samples import sample
 from tests.sim.bugs import lease_ignored, old_owner_ignored
 from tests.sim.mixed_bugs import endpoint_left_out
+from tests.sim.streams_bugs import STREAMS_BUGS
 
 
 def first_failure():
@@ -37,6 +38,15 @@ def test_only_the_java_members_that_are_needed_are_left(monkeypatch):
     assert len(shrink(play(script)).script.scenario.java) == 1
 
 
+def test_a_reduced_streams_group_has_only_settings_that_have_an_effect_there(monkeypatch):
+    (bug,) = [bug for bug in STREAMS_BUGS if bug.name == "the coordinator does not wait for the old owner"]
+    bug.plant(monkeypatch)
+    small = shrink(play(Script.draw(0, faults=True, streams=True)))
+    text = transcript(play(small.script, logged=True))
+    assert script_of(text) == small.script
+    assert small.violations[0].invariant == bug.invariant
+
+
 @pytest.mark.parametrize("seed", [16, 36])
 def test_a_transcript_is_played_again_as_it_is_written(seed):
     script = Script.draw(seed, faults=True)
@@ -53,6 +63,11 @@ def test_a_transcript_is_played_again_as_it_is_written(seed):
         ("scenario\nfaults\n", "not a transcript"),
         ("simulate 1\nscenario speed=9\nfaults\n", "scenario: speed is unknown"),
         ("simulate 1\nscenario\nfaults\nkill 1 after 3\n", "'kill 1 after 3' is not a fault"),
+        ("simulate 1\nscenario protocol='consumer'\nfaults\n", "protocol='consumer' is unknown; allowed: classic, st"),
+        (
+            "simulate 1\nscenario protocol='streams' static=True java=(0,)\nfaults\n",
+            "static, java: no effect in a streams group",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(text, reason):

@@ -23,9 +23,10 @@ from kstreams_assign.model import (
     TopologyShape,
 )
 from kstreams_assign.restore.progress import TaskProgress
+from kstreams_assign.status.as_json import as_json
 from kstreams_assign.status.build import early_text, replica_progress, status_of
 from kstreams_assign.status.values import Holder, ReplicaProgress
-from kstreams_assign.status.views import ALL_CHANGELOGS, EarlyView, MemberView, Views
+from kstreams_assign.status.views import ALL_CHANGELOGS, DrainView, EarlyView, MemberView, Views
 from kstreams_assign.tasks.lifecycle import TaskState
 
 LEADER, NEW = UUID(int=1), UUID(int=2)
@@ -191,6 +192,18 @@ def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
     assert [task.state for task in status_of(CONFIG, SHAPE, NEW, views).tasks] == ["tailing", "queued"]
     warm = replace(views, progress={WARM[0]: going(moved=995), WARM[1]: going()})
     assert [task.state for task in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
+
+
+def test_a_member_that_drains_in_a_streams_group_shows_its_tasks_next_owners():
+    drain = DrainView({T[1]: "one", T[0]: "other"}, frozenset({T[1]}))
+    shown = as_json(
+        status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, member=replace(MEMBER, draining=True, drain=drain)))
+    )
+    assert shown["drain"] == {
+        str(T[0]): {"member_id": "other", "warm": False},
+        str(T[1]): {"member_id": "one", "warm": True},
+    }
+    assert as_json(status_of(CONFIG, SHAPE, LEADER, VIEWS))["drain"] is None
 
 
 def test_before_the_first_assignment_unknown_values_stay_empty():

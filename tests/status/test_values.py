@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.group.member import State
+from kstreams_assign.model import TaskId
 from kstreams_assign.status.values import ReplicaProgress, Status, TaskStatus, live, ready, scalable
-from kstreams_assign.status.views import GlobalTableView
+from kstreams_assign.status.views import DrainView, GlobalTableView
 from kstreams_assign.wire import AwaitedProcess
 from tests.status.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
@@ -78,6 +79,14 @@ TABLE = [
     ("follow-up", settled(follow_up=True), True, True, False, "a follow-up rebalance comes at once"),
     ("foreign leader", settled(assignor=None), True, True, False, "the leader is not a kstreams-assign member"),
     ("drains", settled(draining=True), True, True, False, "this member is draining"),
+    (
+        "drains in a streams group",
+        settled(draining=True, drain=DrainView({TaskId(0, 1): "a", TaskId(0, 2): "b"}, frozenset({TaskId(0, 2)}))),
+        True,
+        True,
+        False,
+        "this member is draining: its tasks are being warmed up elsewhere: 1 of 2 are warm",
+    ),
     (
         "warm-up",
         settled(warmups=(warm_up(1, ReplicaProgress(41_000, 0.6, 850.0, 48_000)),)),

@@ -42,7 +42,13 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
-from kstreams_assign.events import EarlyProbingOffEvent, LookupFailedEvent, PurgeFailedEvent, WarningsEvent
+from kstreams_assign.events import (
+    EarlyProbingOffEvent,
+    LookupFailedEvent,
+    PurgeFailedEvent,
+    WarmLeaveOffEvent,
+    WarningsEvent,
+)
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count, send_words, until
 
@@ -199,6 +205,7 @@ def test_the_rights_that_the_guide_names_suffice(
     worker.stop()
     assert result.exit_code == 0, result.output
     assert worker.reported(EarlyProbingOffEvent) == []
+    assert worker.reported(WarmLeaveOffEvent) == []
     off = {event.what for event in worker.reported(LookupFailedEvent)}
     missed = {"settings of changelogs", "settings of global tables' topics"}
     if protocol == "classic":  # in a streams group no member leads

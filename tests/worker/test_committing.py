@@ -74,7 +74,11 @@ class Group:
         return self.who
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        _only_as: MemberId | None = None,
     ) -> None:
         assert timeout_s > 0
         assert metadata == {INPUT: "newest"}
@@ -190,6 +194,15 @@ def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:
     assert desk.group.committed == [{INPUT: 7}]
     assert desk.landed == 1
     assert desk.committer.advance() is None, "there is no commit"
+
+
+def test_offsets_of_a_membership_that_was_lost_meanwhile_are_not_committed(desk: Desk) -> None:
+    """Also if the member has joined again: its tasks were others' in between."""
+    desk.begin()
+    assert desk.committer.advance() is None, "the records are on their way"
+    desk.group.losses += 1
+    assert end_of(desk) is CommitEnd.FENCED
+    assert desk.group.committed == []
 
 
 def workspace_of(desk: Desk) -> TaskWorkspace:

@@ -10,7 +10,8 @@ import pytest
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.events import AssignedEvent, DecisionEvent, EarlyProbeEvent
 from kstreams_assign.model import TaskId
-from kstreams_assign.worker.early import measure_copies, progress_topic
+from kstreams_assign.worker.early import measure_copies
+from kstreams_assign.worker.progress_topic import progress_topic
 from tests.worker.app import PARTITIONS, App
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]

@@ -161,7 +161,7 @@ class Case:
     def adopt(self, _generation: int, _adopted: Adopted) -> None:
         """The folders would be locked now; ``let_go`` follows."""
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, _then: Callable[[], None] | None = None) -> None:
         self.dropped.append(reason)
 
     def let_go(self) -> None:

@@ -166,7 +166,7 @@ class Member:
     def adopt(self, _generation: int, adopted: Adopted) -> None:
         self._orders.put(partial(self._adopt, set(adopted.active)))
 
-    def drop_all(self, _reason: str) -> None:
+    def drop_all(self, _reason: str, _then: Callable[[], None] | None = None) -> None:
         self._orders.put(self._drop)
 
     def _run(self) -> None:

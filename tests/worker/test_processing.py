@@ -14,7 +14,7 @@ from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordDeletions
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member as machine
-from kstreams_assign.group.values import Adopted
+from kstreams_assign.group.values import Adopted, MemberId
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.stores import TaskStores
@@ -41,7 +41,11 @@ class HeldGroup(Group):
         self.events: list[machine.Event] = []
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        _only_as: MemberId | None = None,
     ) -> None:
         assert (timeout_s > 0, metadata.keys()) == (True, offsets.keys())
         self.asked.set()

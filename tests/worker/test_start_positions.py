@@ -47,7 +47,11 @@ class Log:
         return self.owned.issuperset(partitions)
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], _timeout_s: float, _metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        _timeout_s: float,
+        _metadata: Mapping[TopicPartition, str],
+        _only_as: MemberId | None = None,
     ) -> None:
         self.committed |= offsets
 

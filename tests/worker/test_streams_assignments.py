@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,8 +40,9 @@ class Surroundings:
     def adopt(self, number: int, adopted: Adopted) -> None:
         self.given.append((number, adopted))
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, then: Callable[[], None]) -> None:
         self.dropped.append(reason)
+        then()
 
     def commit_now(self) -> None:
         raise AssertionError
@@ -122,11 +124,30 @@ def test_what_was_warmed_up_is_kept_until_its_task_has_come_or_does_not_come(aro
     assert around.given[3] == (2, adopted(inputs(0, 1), frozenset(), frozenset()))
 
 
+def test_tasks_of_members_that_leave_are_kept_up_to_date_beside_the_assignment(around: Surroundings) -> None:
+    around.assignments.take(order(1, 0, standby=tasks(3)))
+    around.assignments.turn()
+    around.assignments.keep_for_leavers(tasks(1, 2, 3))
+    around.assignments.turn()
+    assert around.given[1] == (1, adopted(inputs(0), tasks(3), tasks(1, 2)))
+    around.assignments.end_warm_up()
+    around.assignments.turn()
+    assert len(around.given) == 2, "that ends what was restored before the join"
+    around.assignments.drop_all("fenced", lambda: None)
+    around.assignments.take(order(2, 0, 1))
+    around.assignments.turn()
+    assert around.given[2] == (2, adopted(inputs(0, 1), frozenset(), tasks(2, 3))), "they come all the same"
+    around.assignments.keep_for_leavers(frozenset())
+    around.assignments.turn()
+    assert around.given[3] == (2, adopted(inputs(0, 1), frozenset(), frozenset()))
+
+
 def test_a_lost_membership_drops_everything_and_what_was_on_its_way(around: Surroundings) -> None:
     around.assignments.warm_up(tasks(1))
     around.assignments.take(order(1, 0))
-    around.assignments.drop_all("fenced")
+    calls: list[str] = []
+    around.assignments.drop_all("fenced", lambda: calls.append("dropped"))
     around.assignments.turn()
-    assert around.dropped == ["fenced"]
+    assert (around.dropped, calls) == (["fenced"], ["dropped"])
     assert len(around.given) == 1, "the assignment before the loss is not given any more"
     assert (around.assignments.adopted, around.assignments.number) == (None, None)

@@ -25,8 +25,10 @@ from kstreams_assign.events import (
     RestartAnnouncedEvent,
     RunningEvent,
     StalledEvent,
+    WarmingElsewhereEvent,
     WarmingUpEvent,
     WarmJoinEvent,
+    WarmLeaveEvent,
     WarningsEvent,
 )
 from kstreams_assign.local import LocalBroker
@@ -58,6 +60,15 @@ def assert_exact(app: App, guarantee: str) -> None:
     app.until_counted(read_committed=exactly_once)
     if exactly_once:
         assert committed_outputs(app) == each_once(app)
+
+
+def until_no_repeats(app: App, guarantee: str) -> None:
+    """At least once, wait until all is committed: what a killed or sleeping member had not committed is counted again.
+
+    Exactly once, go on in the middle of the work: that is the harder case.
+    """
+    if guarantee == "at_least_once":
+        app.until_committed()
 
 
 def active(worker: Running) -> tuple[str, ...]:
@@ -98,7 +109,7 @@ def test_a_killed_member_loses_its_tasks_when_its_session_ends(app: App, guarant
     second = app.start(2, **settings)
     first.until_running(PARTITIONS // 2)
     second.until_running(PARTITIONS // 2)
-    app.send(WORDS)
+    until_no_repeats(app, guarantee)
     first.kill()
     app.send(WORDS)
     second.until_running(PARTITIONS)
@@ -116,7 +127,7 @@ def test_a_killed_member_that_comes_back_in_time_has_its_tasks_at_once(app: App,
     second = app.start(2, **settings)
     first.until_running(PARTITIONS // 2)
     second.until_running(PARTITIONS // 2)
-    app.until_counted(read_committed=guarantee == "exactly_once_v2")
+    until_no_repeats(app, guarantee)
     before, seen = active(second), len(second.reported(AssignedEvent))
     had = named(first, "assigned")[-1]["active"]
     first.kill()
@@ -138,6 +149,7 @@ def test_a_member_that_slept_beyond_its_session_writes_nothing_more_and_joins_ag
     second = app.start(2, **settings)
     sleeper.until_running(PARTITIONS // 2)
     second.until_running(PARTITIONS // 2)
+    until_no_repeats(app, guarantee)
     sleeper.stand_still()
     app.send(WORDS)
     second.until_running(PARTITIONS)
@@ -268,16 +280,79 @@ def test_a_call_that_takes_too_long_makes_the_member_leave_until_it_returns(app:
     app.until_counted()
 
 
-def test_a_member_that_drains_leaves_at_once_and_says_why(app: App) -> None:
+@guarantees
+def test_a_member_that_drains_leaves_once_its_tasks_are_warm_at_the_others(app: App, guarantee: str) -> None:
+    settings = {**STREAMS, "processing_guarantee": guarantee, "acceptable_recovery_lag": 0}
+    app.send(WORDS * 10)
+    workers = [app.start(1, **settings)]
+    workers[0].until_running(PARTITIONS)
+    for number in (2, 3):
+        workers.append(app.start(number, **settings))
+        workers[-1].until_event(AwaitedTasksEvent, missing=())
+    app.until_committed()
+    leaver = workers[0]
+    had = active(leaver)
+    leaver.worker.drain()
+    leaver.until_event(ClosedEvent)
+    (left,) = leaver.reported(WarmLeaveEvent)
+    assert (left.warm, left.cold) == (had, ())
+    assert not leaver.reported(DrainRefusedEvent)
+    expected = leaver.reported(WarmingElsewhereEvent)[-1].tasks
+    assert tuple(sorted(expected)) == had
+    prepared: list[str] = []
+    for worker in workers[1:]:
+        for warming in [event for event in worker.reported(WarmingUpEvent) if event.leavers]:
+            assert warming.time_ms < left.time_ms
+            assert len({expected[task] for task in warming.tasks}) == 1, "they are one member's"
+            prepared += warming.tasks
+            worker.until_event(AwaitedTasksEvent, awaited=warming.tasks, missing=())
+            worker.until_running(PARTITIONS // 2)
+            running = {event.task: event for event in worker.reported(RunningEvent)}
+            for task in warming.tasks:
+                assert running[task].time_ms > left.time_ms
+                assert running[task].restored == 0, "it was warm before the leave"
+    assert tuple(sorted(prepared)) == had
     app.send(WORDS)
-    first, second = app.start(1, **STREAMS), app.start(2, **STREAMS)
+    app.until_committed()
+    assert_exact(app, guarantee)
+
+
+def test_members_that_drain_at_the_same_time_give_nothing_to_each_other(app: App) -> None:
+    settings = {**STREAMS, "acceptable_recovery_lag": 0}
+    app.send(WORDS)
+    stayer = app.start(1, **settings)
+    stayer.until_running(PARTITIONS)
+    leavers = [app.start(number, **settings) for number in (2, 3)]
+    for worker in leavers:
+        worker.until_event(AwaitedTasksEvent)
+        worker.until(lambda _, worker=worker: bool(worker.reported(RunningEvent)))
+    app.until_committed()
+    had = {task for worker in leavers for task in active(worker)}
+    for worker in leavers:
+        worker.worker.drain()
+    for worker in leavers:
+        worker.until_event(ClosedEvent)
+        (left,) = worker.reported(WarmLeaveEvent)
+        assert left.cold == ()
+    stayer.until_running(PARTITIONS)
+    running = {event.task: event for event in stayer.reported(RunningEvent)}
+    assert {running[task].restored for task in had} == {0}
+    app.send(WORDS)
+    app.until_counted()
+
+
+def test_a_member_that_nobody_restores_for_leaves_and_says_why(app: App) -> None:
+    app.send(WORDS)
+    first, second = app.start(1, **STREAMS), app.start(2, warm_join=False, **STREAMS)
     for worker in (first, second):
         worker.until_running(PARTITIONS // 2)
+    second.worker.drain()
+    second.until_event(ClosedEvent)
+    assert second.reported(DrainRefusedEvent)[0].warnings[0].startswith("warm_join = false: ")
+    first.until_running(PARTITIONS)
     first.worker.drain()
     first.until_event(ClosedEvent)
-    (refused,) = first.reported(DrainRefusedEvent)
-    assert "no warm-ups" in refused.warnings[0]
-    second.until_running(PARTITIONS)
+    assert first.reported(DrainRefusedEvent)[0].warnings[0].startswith("no other member stays in the group: ")
     app.until_counted()
 
 

@@ -95,8 +95,9 @@ class Loop:
             self.adopted.append(adopted)
             self.news.notify_all()
 
-    def drop_all(self, reason: str) -> None:
+    def drop_all(self, reason: str, then: Callable[[], None]) -> None:
         self.dropped.append(reason)
+        self.then = then
 
     def commit_now(self) -> None:
         raise AssertionError
@@ -129,6 +130,7 @@ class Scene:
             EventLog("me", self.events.append),
             connections,
             dict,
+            lambda: None,
             self.drained.set,
         )
         return self.member
@@ -188,6 +190,34 @@ def test_a_commit_whose_epoch_stays_stale_is_deferred(scene: Callable[..., Scene
     with pytest.raises(CommitDeferred):
         member.commit(AT, 0.1, {})
     assert len(it.commits.sent) == 1
+
+
+def test_a_commit_ends_with_the_membership_in_which_it_began(scene: Callable[..., Scene]) -> None:
+    """In the next membership its tasks may be those of another member."""
+    it = scene()
+    it.heartbeats = Coordinator(answer(3, 0), answer(3, 0), answer(5, 0))
+    member = it.joined()
+
+    def lost() -> CommitDeferred:
+        member.handle(MembershipLost("a commit was refused"))
+        it.loop.then()
+        it.heartbeats.until(3)
+        return CommitDeferred("stale")
+
+    it.commits.answers = [lost, None]
+    with pytest.raises(CommitRefused):
+        member.commit(AT, SECONDS, {})
+    assert [each.generation for each in it.commits.sent] == [3]
+
+
+def test_a_commit_for_one_epoch_is_not_made_in_another(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    member = it.joined()
+    epoch = member.transaction_member()
+    member.commit(AT, SECONDS, {}, epoch)
+    with pytest.raises(CommitRefused, match="epoch is over"):
+        member.commit(AT, SECONDS, {}, MemberId(epoch.generation - 1, *epoch[1:]))
+    assert [each.generation for each in it.commits.sent] == [3]
 
 
 def test_a_commit_is_tried_again_while_brokers_do_not_answer_and_then_given_up(scene: Callable[..., Scene]) -> None:
@@ -251,6 +281,8 @@ def test_a_lost_membership_drops_everything_and_is_joined_again(scene: Callable[
     it.heartbeats.until(2)
     member.handle(MembershipLost("a commit was refused"))
     assert (it.loop.dropped, member.losses) == (["a commit was refused"], 1)
+    assert len(it.heartbeats.sent) == 2, "it joins once the loop has dropped the tasks"
+    it.loop.then()
     it.heartbeats.until(3)
     with it.loop.news:
         assert it.loop.news.wait_for(lambda: len(it.loop.adopted) == 2, SECONDS)

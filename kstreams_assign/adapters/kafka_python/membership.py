@@ -7,7 +7,9 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
 it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
 and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
-topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
+topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced,
+or first that a rebalance begins, and ``_send_offset_commit_request``, which is tried again in whatever generation is
+then the newest.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
 ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
@@ -23,7 +25,7 @@ from typing import Any, Protocol
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.errors import FencedInstanceIdError, RetriableError, UnknownError
+from kafka.errors import CommitFailedError, FencedInstanceIdError, RetriableError, UnknownError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
@@ -68,6 +70,10 @@ class Protocolist(Protocol):
         """The group went on without us; what we owned is owned by others."""
         ...
 
+    def turn_soon(self) -> None:
+        """A heartbeat or a commit was refused, so ``needs_join`` or ``beat`` may have another answer now."""
+        ...
+
 
 class _Consumer(KafkaConsumer):  # type: ignore[misc]
     """kafka-python's consumer, without the thread and the sockets that it leaves behind when it cannot be made."""
@@ -97,6 +103,10 @@ class GroupClient:
         Raises ``BrokerUnavailable`` if no broker answers, ``ConfigError`` for settings refused.
         """
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics), rack)
+        self._protocolist = protocolist
+        self._losses = 0
+        self._commits: dict[int, int] = {}
+        """The offsets of each commit under way, by identity, and how often the membership was lost when it began."""
         with translated("connect to the brokers"):
             self._consumer = _Consumer(
                 group_id=group_id,
@@ -106,24 +116,24 @@ class GroupClient:
                 **settings,
             )
             try:
-                self._subscribe(assignor, protocolist, pattern)
+                self._subscribe(assignor, pattern)
             except BaseException:
                 self._consumer.close(autocommit=False, timeout_ms=0)
                 raise
         self._coordinator = self._consumer._coordinator
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._refusals = session_refused(settings["session_timeout_ms"])
-        self._protocolist = protocolist
         _read_foreign_bytes(self._coordinator, assignor)
         finish_joins(self._coordinator)
         self._failures: dict[str, CoordinatorFailed] = {}
         self._retry_where_the_coordinator_fails()
         assignor.before_join = self._notice_loss
         self._fenced: FencedInstanceIdError | None = None
-        self._notice_fencing()
+        self._notice_refusals()
+        self._end_commits_with_the_membership()
 
-    def _subscribe(self, assignor: _StreamAssignor, protocolist: Protocolist, pattern: str | None) -> None:
-        listener = _LostListener(protocolist)
+    def _subscribe(self, assignor: _StreamAssignor, pattern: str | None) -> None:
+        listener = _LostListener(self._lose)
         if pattern is None:
             self._consumer.subscribe(topics=assignor.topics, listener=listener)
         else:
@@ -137,20 +147,42 @@ class GroupClient:
         subscription = self._consumer._subscription
         if self._coordinator._generation.is_lost() and subscription.assigned_partitions():
             subscription.assign_from_subscribed([])
-            self._protocolist.lost()
+            self._lose()
 
-    def _notice_fencing(self) -> None:
-        """A static member that is fenced: the client only stops its heartbeats then, and says nothing."""
-        handle = self._coordinator._handle_heartbeat_response
+    def _lose(self) -> None:
+        self._losses += 1
+        self._protocolist.lost()
+
+    def _end_commits_with_the_membership(self) -> None:
+        """See that no commit is tried again in a membership that began after it: its tasks are others' by then."""
+        send = self._coordinator._send_offset_commit_request
+
+        async def send_offset_commit_request(offsets: Any) -> None:
+            if self._commits.get(id(offsets), self._losses) != self._losses:
+                raise CommitFailedError("the membership was lost after the commit had begun")
+            await send(offsets)
+
+        self._coordinator._send_offset_commit_request = send_offset_commit_request
+
+    def _notice_refusals(self) -> None:
+        """Report each at once. The client only stops its heartbeats for a static member that is fenced."""
+        handle, rejoin = self._coordinator._handle_heartbeat_response, self._coordinator.request_rejoin
 
         def handle_heartbeat_response(response: Any, send_time: float) -> None:
             try:
                 handle(response, send_time)
-            except FencedInstanceIdError as fenced:
-                self._fenced = fenced
+            except BaseException as refused:
+                if isinstance(refused, FencedInstanceIdError):
+                    self._fenced = refused
+                self._protocolist.turn_soon()
                 raise
 
+        def request_rejoin() -> None:
+            rejoin()
+            self._protocolist.turn_soon()
+
         self._coordinator._handle_heartbeat_response = handle_heartbeat_response
+        self._coordinator.request_rejoin = request_rejoin
 
     def _retry_where_the_coordinator_fails(self) -> None:
         """Keep the client from giving up at an unexpected error of the coordinator.
@@ -260,8 +292,12 @@ class GroupClient:
         wanted = {
             KafkaTopicPartition(*p): OffsetAndMetadata(offset, metadata.get(p, ""), -1) for p, offset in offsets.items()
         }
-        with translated("commit offsets"):
-            self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
+        self._commits[id(wanted)] = self._losses
+        try:
+            with translated("commit offsets"):
+                self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
+        finally:
+            del self._commits[id(wanted)]
 
     def close(self, timeout_s: float, *, leave: bool) -> tuple[str, str | None] | None:
         """Disconnect, and leave the group or stay in it.
@@ -348,8 +384,8 @@ class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
 class _LostListener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Hears only of lost membership; assignments arrive through ``on_assignment``, which is never skipped."""
 
-    def __init__(self, protocolist: Protocolist) -> None:
-        self._protocolist = protocolist
+    def __init__(self, lose: Callable[[], None]) -> None:
+        self._lose = lose
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         """Nothing: what the assignment lacks is let go before the next join."""
@@ -358,7 +394,7 @@ class _LostListener(ConsumerRebalanceListener):  # type: ignore[misc]
         """Nothing: not called when nothing was added."""
 
     def on_partitions_lost(self, _lost: Any) -> None:
-        self._protocolist.lost()
+        self._lose()
 
 
 _NO_TOPICS = encode_consumer_subscription(ConsumerSubscription(version=0, topics=()))

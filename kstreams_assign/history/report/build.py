@@ -38,6 +38,7 @@ from kstreams_assign.history.report.view import (
     Span,
     TaskRow,
 )
+from kstreams_assign.history.tables import STREAMS_PROTOCOL
 from kstreams_assign.model import TaskId
 
 BUNCHED_SHARE = 0.5
@@ -151,12 +152,25 @@ def _generations(
                 adopted=row.adopted,
                 probing=row.probing,
                 next_rebalance_ms=row.next_rebalance_ms,
-                missing=max(0, row.generation - before - 1) if before is not None else 0,
+                missing=missing_between(before, row),
                 unreadable=unreadable.get(place_of(row), 0),
+                by_broker=row.protocol == STREAMS_PROTOCOL,
+                took_ms=between(row.began_ms, row.time_ms),
             )
         )
-        before = row.generation
+        # Epochs of a streams group are skipped while members still join: none of them is missing.
+        before = None if row.protocol == STREAMS_PROTOCOL else row.generation
     return tuple(generations)
+
+
+def between(start_ms: int | None, end_ms: int | None) -> int | None:
+    """The time from one to the other; None where one is not known."""
+    return None if start_ms is None or end_ms is None else end_ms - start_ms
+
+
+def missing_between(before: int | None, row: Rebalance) -> int:
+    """How many generations between the one ``before`` and this one left no record."""
+    return 0 if before is None or row.protocol == STREAMS_PROTOCOL else max(0, row.generation - before - 1)
 
 
 def _processes(names: _Names, members: Sequence[Member]) -> tuple[Process, ...]:
@@ -191,6 +205,7 @@ def _moves(rows: Iterable[Movement], at: Mapping[Place, int], names: _Names) -> 
             warm=row.warm,
             held_ms=row.held_ms,
             gap_ms=row.gap_ms,
+            handover_ms=between(row.released_ms, row.taken_ms),
         )
         for row in sorted(known, key=lambda row: (at[place_of(row)], task_order(row.task)))
     )

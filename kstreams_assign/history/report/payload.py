@@ -51,6 +51,8 @@ def group_payload(view: GroupView) -> dict[str, Any]:
                 "next": generation.next_rebalance_ms,
                 "missing": generation.missing,
                 "unreadable": generation.unreadable,
+                "by_broker": generation.by_broker,
+                "took": generation.took_ms,
             }
             for generation in view.generations
         ],
@@ -74,7 +76,10 @@ def group_payload(view: GroupView) -> dict[str, Any]:
         ],
         "lags": lags,
         "moves": [
-            [move.generation, move.task, move.source, move.target, move.planned, move.warm, move.held_ms, move.gap_ms]
+            [
+                *(move.generation, move.task, move.source, move.target, move.planned, move.warm, move.held_ms),
+                *(move.gap_ms, move.handover_ms),
+            ]
             for move in view.moves
         ],
         "warmups": [

@@ -37,6 +37,7 @@ class Rebalance(NamedTuple):
     adopted: int | None
     probing: bool | None
     next_rebalance_ms: int | None
+    began_ms: int | None = None
 
 
 class Member(NamedTuple):
@@ -93,6 +94,8 @@ class Movement(NamedTuple):
     warm: bool | None
     held_ms: int | None
     gap_ms: int | None
+    released_ms: int | None = None
+    taken_ms: int | None = None
 
 
 class Balance(NamedTuple):

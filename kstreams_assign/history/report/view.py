@@ -37,7 +37,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A completed rebalance. ``missing`` generations before it are in no record."""
+    """A completed rebalance. ``missing`` generations before it are in no record.
+
+    ``by_broker``: it is of a streams group, which has no leader and no probes; then ``took_ms`` is how long it took.
+    """
 
     number: int
     time_ms: int
@@ -56,6 +59,8 @@ class Generation:
     next_rebalance_ms: int | None
     missing: int
     unreadable: int
+    by_broker: bool = False
+    took_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,10 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A change of a task's owner. ``row`` and the processes are None where the group's lists do not have them."""
+    """A change of a task's owner. ``row`` and the processes are None where the group's lists do not have them.
+
+    ``handover_ms``: from the old owner's release to the new owner's assignment; None of classic groups.
+    """
 
     generation: int
     number: int
@@ -117,6 +125,7 @@ class Move:
     warm: bool | None
     held_ms: int | None
     gap_ms: int | None
+    handover_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,11 +180,14 @@
       : status.draining
         ? ["draining", "warn"]
         : [status.state, status.state === "stable" ? "" : "warn"];
-    const decided = status.assignor
-      ? `assigned by ${status.assignor}`
-      : status.generation === null
-        ? ""
-        : "the leader is not a kstreams-assign member";
+    const moving = Object.values(status.drain ?? {});
+    const decided = moving.length
+      ? `${moving.filter((next) => next.warm).length} of ${moving.length} tasks are warm elsewhere`
+      : status.assignor
+        ? `assigned by ${status.assignor}`
+        : status.generation === null
+          ? ""
+          : "the leader is not a kstreams-assign member";
     const totals = [status.records_total, status.records_out_total, status.commits_total].map(number);
     const total = `${totals[0]} in, ${totals[1]} out, ${totals[2]} commits since start`;
     const content = [

@@ -83,8 +83,13 @@
     }
   }
 
+  // Only streams groups have these times, and only classic ones a leader and probes: a column for what there is.
+  const someByBroker = () => group.generations.some((generation) => generation.by_broker);
+  const someByLeader = () => group.generations.some((generation) => !generation.by_broker);
+
   function moves() {
-    const rows = group.moves.map(([generation, task, source, target, planned, warm, held, gap]) => [
+    const timed = someByBroker();
+    const rows = group.moves.map(([generation, task, source, target, planned, warm, held, gap, handover]) => [
       group.generations[generation].n,
       moment(group.generations[generation].t),
       task,
@@ -93,6 +98,7 @@
       known(planned, (yes) => (yes ? "planned" : "owner left")),
       warm === false ? ["cold", "warn"] : known(warm, () => "warm"),
       time(held),
+      ...(timed ? [time(handover)] : []),
       time(gap),
     ]);
     table(
@@ -107,6 +113,7 @@
         ["why"],
         ["replica"],
         ["held before", "number"],
+        ...(timed ? [["hand-over", "number"]] : []),
         ["gap", "number"],
       ],
       rows,
@@ -114,6 +121,8 @@
   }
 
   function rebalances() {
+    const timed = someByBroker(),
+      led = someByLeader();
     const rows = group.generations.map((generation) => {
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = Words.colour(`cause-${generation.cause}`);
@@ -132,9 +141,14 @@
         many(generation.gone),
         known(generation.changes, String),
         known(generation.adopted, String),
-        known(generation.probing, (yes) => (yes ? "yes" : "no")),
-        who(generation.leader),
-        known(generation.assignor, String),
+        ...(timed ? [time(generation.took)] : []),
+        ...(led
+          ? [
+              generation.by_broker ? "" : known(generation.probing, (yes) => (yes ? "yes" : "no")),
+              generation.by_broker ? "" : who(generation.leader),
+            ]
+          : []),
+        generation.by_broker ? "the broker" : known(generation.assignor, String),
       ];
     });
     table(
@@ -149,8 +163,8 @@
         ["left", "names"],
         ["changes", "number"],
         ["adopted", "number"],
-        ["probing"],
-        ["leader", "names"],
+        ...(timed ? [["took", "number"]] : []),
+        ...(led ? [["probing"], ["leader", "names"]] : []),
         ["assignor", "wide"],
       ],
       rows,

@@ -1,0 +1,1 @@
+"""Large groups of ``GroupMember``s on a real broker."""

@@ -1,0 +1,43 @@
+"""What moves in a streams group (KIP-1071) when a process joins or leaves: predictions as the values to decide by.
+
+What must not live here: the predictions (``observe.streams_join`` and ``streams_leave``), and whether to wait
+(``engine.warm_join`` and ``warm_leave``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from kstreams_assign.frozen import dataclass
+from kstreams_assign.model import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a process would get if it joined now: ``active`` tasks, those of them with ``state``, ``standby`` tasks.
+
+    ``at_once``: why it should join without restoring anything first, and then the tasks are not known; None: it may
+    wait.
+    """
+
+    active: frozenset[TaskId] = frozenset()
+    state: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    at_once: str | None = None
+
+    @property
+    def restorable(self) -> frozenset[TaskId]:
+        """Return the tasks whose state can be restored before joining."""
+        return self.state | self.standby
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOutlook:
+    """What the others get if processes leave now: ``state`` has each member's new active tasks that have state.
+
+    ``at_once``: why they should leave without waiting, and then the tasks are not known; None: they may wait.
+    """
+
+    state: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    at_once: str | None = None
