@@ -68,7 +68,7 @@ $(VENV)/.demo-ready: requirements-demo.lock pyproject.toml
 
 $(READY): LOCK := requirements.lock
 $(READY): requirements.lock pyproject.toml
-	@echo "setting up $(VENV) for tests and development: $$(grep -c == requirements.lock) packages (600 MB to fetch, 1.4 GB on disk); some minutes" >&2
+	@echo "setting up $(VENV) for tests and development: $$(grep -c == requirements.lock) packages (700 MB to fetch, 1.7 GB on disk); some minutes" >&2
 	$(SET_UP)
 
 define SET_UP

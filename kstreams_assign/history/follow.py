@@ -2,7 +2,7 @@
 
 What lives here: the order of steps in a batch, and the query's life. What must not: rows (``derive``), files
 (``staging``, ``writing``), options of the source. The idea: Spark's checkpoint says which records a batch has, and
-Spark repeats a batch that did not end; every step overwrites its files, so a repeated batch changes nothing.
+Spark repeats a batch that did not end; a batch that the tables have already is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.session import failure
 from kstreams_assign.history.source import Source, fresh_groups, spread
 from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged
-from kstreams_assign.history.writing import Boundary, no_boundary, publish, recover
+from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,9 +64,14 @@ class Batches:
     """What is done with each micro-batch; called by Spark, one at a time, on the driver."""
 
     def __init__(
-        self, layout: Layout, tasks: int, sampler: Sampler | None, watch: Watcher, reached: Boundary = no_boundary
+        self,
+        writer: HistoryWriter,
+        tasks: int,
+        sampler: Sampler | None,
+        watch: Watcher,
+        reached: Boundary = no_boundary,
     ) -> None:
-        self._layout = layout
+        self._writer = writer
         self._tasks = tasks
         self._sampler = sampler
         self._watch = watch
@@ -74,12 +79,16 @@ class Batches:
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         started_ms = monotonic_ms()
+        if batch <= self._writer.batch:
+            return  # decided by a run that was killed before Spark noted it
+        self._writer.refuse_other_writer()
         if batch % COMPACT_EVERY == 0:
-            compact(self._layout, today(), self._reached)
+            compact(self._writer, today(), self._reached)
         ends, note = self._ends(records)
-        staged = derive_batch(records, BatchJob(self._layout, batch, ends), self._tasks)
+        job = BatchJob(self._writer.layout, batch, self._writer.states(), ends)
+        staged = derive_batch(records, job, self._tasks)
         self._reached("derived")
-        publish(self._layout, batch, staged, self._reached)
+        self._writer.publish(batch, staged, self._reached)
         self._watch(_report(batch, staged, monotonic_ms() - started_ms, note))
 
     def _ends(self, records: DataFrame) -> tuple[Mapping[str, Sequence[EndOffset]], str]:
@@ -92,7 +101,7 @@ class Batches:
 def derive_batch(records: DataFrame, job: BatchJob, tasks: int) -> list[Staged]:
     """Run the job on Spark; what its tasks have staged."""
     rows = spread(records, tasks).mapInArrow(job, STAGED_DDL).collect()
-    return [Staged(row.table, row.part, row.path, row.amount) for row in rows]
+    return [Staged(row.table, row.part, row.path, row.amount, row.size) for row in rows]
 
 
 @contextmanager
@@ -111,11 +120,11 @@ def following(
     Raises ``StateDirectoryLocked`` where another run has the folder, ``ConfigError`` for one without its checkpoint.
     """
     with held(layout):
-        layout.check()
-        recover(layout)
-        compact(layout, today(), reached)
+        check_folder(layout)
+        writer = HistoryWriter(layout, reached)
+        compact(writer, today(), reached)
         tasks = settings.tasks or 4 * session.sparkContext.defaultParallelism
-        batches = Batches(layout, tasks, sampler, watch, reached)
+        batches = Batches(writer, tasks, sampler, watch, reached)
         query = _start(source.stream(session), batches, layout, settings)
         try:
             yield query
@@ -174,5 +183,5 @@ def _report(batch: int, staged: Sequence[Staged], took_ms: int, note: str) -> Ba
 
 
 def today() -> str:
-    """The present day (UTC), as it stands in a folder's name."""
+    """The present day (UTC), as it stands in the tables."""
     return datetime.now(UTC).date().isoformat()

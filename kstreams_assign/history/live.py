@@ -25,7 +25,7 @@ from kstreams_assign.history.layout import Layout, held
 from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.history.source import TOPIC, Broker, Folder, Source
-from kstreams_assign.history.writing import Boundary, no_boundary, recover
+from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -52,7 +52,7 @@ class Asked:
 def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises errors of ``errors``."""
     layout = Layout(asked.out.absolute())
-    layout.check()
+    check_folder(layout)
     source, sampler = source_of(asked)
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with (
@@ -119,13 +119,13 @@ def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
 
 
 def compact_folder(out: Path) -> list[Merged]:
-    """Merge the past days of a folder in which no run is under way."""
+    """Merge the past days of a folder in which no run is under way, and delete files that are too old."""
     layout = Layout(out.absolute())
+    check_folder(layout)
     if not layout.checkpoint.is_dir():
         raise ConfigError(f"--out {layout.root}: no history follow has written there; name the folder of one")
     with held(layout):
-        recover(layout)
-        return compact(layout, today())
+        return compact(HistoryWriter(layout), today())
 
 
 def tell_batch(report: BatchReport) -> None:

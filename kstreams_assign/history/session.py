@@ -23,6 +23,7 @@ from kstreams_assign.errors import (
     ConfigError,
     KStreamsAssignError,
     SparkError,
+    StateDirectoryLocked,
     missing_extra,
 )
 
@@ -129,6 +130,7 @@ def start_failure(said: str, log: Path) -> KStreamsAssignError:
 
 FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     # what Spark's text has in it -> our error, and what to do; the first that fits
+    (r"StateDirectoryLocked: ", StateDirectoryLocked, "end one of the two"),
     (r"No resolvable bootstrap urls|Invalid url in bootstrap", ConfigError, "--bootstrap-servers names no host"),
     (r"Failed to find data source: kafka", SparkError, "the Kafka connector is missing from Spark's class path"),
     (r"TopicAuthorization|GroupAuthorization|SaslAuthentication|SslAuthentication", BrokerError, "see --client"),
@@ -151,7 +153,9 @@ def failure(error: Exception, log: Path) -> KStreamsAssignError:
 
 def _telling_line(said: str) -> str:
     """The innermost cause that Spark names: Python's or Java's last exception line."""
-    causes = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Missing|Unavailable)\b: .+$", said, re.MULTILINE)
+    causes = re.findall(
+        r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Missing|Unavailable|Locked)\b: .+$", said, re.MULTILINE
+    )
     return (causes[-1] if causes else said.strip().partition("\n")[0]).removeprefix("Caused by: ")[:400]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -20,7 +19,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from kstreams_assign.history.derive import derive, derive_strangers
-from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.layout import STATES, Layout
 from kstreams_assign.history.records import EndOffset, RawRecords, key_of
 from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
 from kstreams_assign.history.tables import Columns, Tables, empty_tables, joined_tables
@@ -29,10 +28,18 @@ DAY_MS = 86_400_000
 ROWS_KEPT = 50_000
 """Rows that a task collects before it writes them out."""
 
-STAGED = pa.schema([("table", pa.string()), ("part", pa.string()), ("path", pa.string()), ("amount", pa.int64())])
-STAGED_DDL = "table string, part string, path string, amount bigint"
+STAGED = pa.schema(
+    [
+        ("table", pa.string()),
+        ("part", pa.string()),
+        ("path", pa.string()),
+        ("amount", pa.int64()),
+        ("size", pa.int64()),
+    ]
+)
+STAGED_DDL = "table string, part string, path string, amount bigint, size bigint"
 
-COUNTS, NEWEST, STATES = "counts", "newest", "_state"
+COUNTS, NEWEST = "counts", "newest"
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
 
 
@@ -40,20 +47,27 @@ class Staged(NamedTuple):
     """What a task has left, ``amount`` rows of it: a file of a day's rows, or a file of a bucket's states.
 
     Or a number: how many records of a kind, or the time of the newest record. ``part`` is the day, bucket or kind.
+    ``path`` is relative to the folder of the table, ``size`` is in bytes.
     """
 
     table: str
     part: str
     path: str
     amount: int
+    size: int = 0
 
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What every task of a batch is given. ``ends`` are the sampled ends of changelogs, by group."""
+    """What every task of a batch is given.
+
+    ``states``: bucket -> the file with its groups' states, relative to the folder of ``_state``. ``ends`` are the
+    sampled ends of changelogs, by group.
+    """
 
     layout: Layout
     batch: int
+    states: Mapping[int, str] = field(default_factory=dict)
     ends: Mapping[str, Sequence[EndOffset]] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,8 +117,6 @@ class _Task:
 
     def __init__(self, job: BatchJob) -> None:
         self._job = job
-        self._folder = job.layout.staging(job.batch)
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._held: list[Tables] = []
         self._rows = 0
         self._counts: Counter[str] = Counter()
@@ -119,7 +131,7 @@ class _Task:
         if bucket != self._bucket:
             self._close_bucket()
             self._bucket = bucket
-            self._states = self._job.layout.states_before(bucket, self._job.batch)
+            self._states = self._states_before(bucket)
         self._newest_ms = max(self._newest_ms, *records.timestamp_ms)
         for group, own in by_group(records):
             if group is None:
@@ -136,7 +148,7 @@ class _Task:
         """Close all files; what is in them."""
         self._close_bucket()
         self._write()
-        self._staged += [file.close(*where) for where, file in self._files.items()]
+        self._staged += [file.close() for file in self._files.values()]
         self._staged += [Staged(COUNTS, kind, "", records) for kind, records in self._counts.items()]
         self._staged.append(Staged(NEWEST, "", "", self._newest_ms))
         return self._staged
@@ -165,31 +177,49 @@ class _Task:
         for day, rows in by_day(arrow_table(name, columns)):
             file = self._files.get((name, day))
             if file is None:
-                file = self._files[name, day] = _File(self._folder / f"{uuid4().hex}.parquet", SCHEMAS[name])
+                file = self._files[name, day] = _File(self._job.layout, name, day, self._job.batch, SCHEMAS[name])
             file.append(rows)
+
+    def _states_before(self, bucket: int) -> dict[str, bytes]:
+        """Group -> state, as the batches before this one left them."""
+        path = self._job.states.get(bucket)
+        if path is None:
+            return {}
+        table = pq.read_table(self._job.layout.table(STATES) / path, partitioning=None)
+        return dict(zip(table.column("group").to_pylist(), table.column("state").to_pylist(), strict=True))
 
     def _close_bucket(self) -> None:
         if self._bucket >= 0:
-            file = _File(self._folder / f"{uuid4().hex}.parquet", STATE)
-            file.append(pa.table([list(self._states), list(self._states.values())], schema=STATE))
-            self._staged.append(file.close(STATES, str(self._bucket)))
+            rows = pa.table([list(self._states), list(self._states.values())], schema=STATE)
+            self._staged.append(write_file(self._job.layout, STATES, str(self._bucket), self._job.batch, rows))
 
 
 class _File:
-    """A Parquet file that is being written."""
+    """A Parquet file that is being written, in the folder of its table; no reader sees it before a commit names it."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+    def __init__(self, layout: Layout, table: str, part: str, batch: int, schema: pa.Schema) -> None:
+        column = "bucket" if table == STATES else "day"
+        self._table, self._part = table, part
+        self._path = f"{column}={part}/batch-{batch:08d}-{uuid4().hex}.parquet"
+        self._whole_path = layout.table(table) / self._path
+        self._whole_path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = pq.ParquetWriter(self._whole_path, schema, compression="zstd")
         self._rows = 0
 
     def append(self, rows: pa.Table) -> None:
         self._writer.write_table(rows)
         self._rows += rows.num_rows
 
-    def close(self, table: str, part: str) -> Staged:
+    def close(self) -> Staged:
         self._writer.close()
-        return Staged(table, part, self._path.name, self._rows)
+        return Staged(self._table, self._part, self._path, self._rows, self._whole_path.stat().st_size)
+
+
+def write_file(layout: Layout, table: str, part: str, batch: int, rows: pa.Table) -> Staged:
+    """Write all rows of a file at once."""
+    file = _File(layout, table, part, batch, rows.schema)
+    file.append(rows)
+    return file.close()
 
 
 def by_group(records: RawRecords) -> Iterator[tuple[str | None, RawRecords]]:

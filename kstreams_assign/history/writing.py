@@ -1,29 +1,47 @@
-"""A batch becomes visible: folder by folder, each by one rename, in an order that readers can rely on.
+"""A batch becomes visible: table by table, in an order that readers can rely on, and once.
 
-What lives here: publishing what the tasks of a batch staged, and cleaning up after a run that was killed. What must
-not: deriving rows, merging days. The idea: all files of a batch are in folders that have its number, so doing it again
-overwrites instead of adding; its states are named last, and a repeated batch reads those of the batch before.
+What lives here: the tables of a folder as the one run that writes them has them. What must not: deriving rows, and the
+format's library. The idea: one commit to the table of states decides a batch. It has the groups' new states, and the
+list of the batch's files in all other tables. Those get their files afterwards, each in a commit of its own. A run that
+starts first gives the tables what the last decided batch still owes them; so a batch is never derived twice once it is
+decided, and all its rows come from one attempt.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from pathlib import Path
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from kstreams_assign.history.layout import BUCKETS, Layout
-from kstreams_assign.history.schemas import arrow_table
-from kstreams_assign.history.staging import COUNTS, NEWEST, STATES, Staged, day_name, newest_and_counts
+from kstreams_assign.errors import ConfigError, StateDirectoryLocked
+from kstreams_assign.history.delta import KEPT_HOURS, DataFile, Snapshot, Table
+from kstreams_assign.history.layout import STATES, Layout
+from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
+from kstreams_assign.history.staging import COUNTS, Staged, day_name, newest_and_counts, write_file
 from kstreams_assign.history.tables import COLUMNS
 
 ORDER = (*(name for name in COLUMNS if name != "rebalances"), "rebalances")
 """``rebalances`` last: a generation that stands there has its rows in every other table."""
 
-STATES_KEPT = 2
-"""Of each bucket: that of the last batch, and the one which that batch started from."""
+DAY, BUCKET = pa.field("day", pa.date32()), pa.field("bucket", pa.int32())
+
+FILES = -1
+"""The bucket of ``_state`` that lists the files of the last batch: a row for each table, with JSON instead of state."""
+
+_SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours"}
+"""The library's own interval of 100 makes a batch three times as costly. Files of older versions are deleted."""
+
+_STATES_SETTINGS = {
+    **_SETTINGS,
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 0 hours",
+}
+"""Only the newest version of the states is ever read; a batch replaces up to ``BUCKETS`` files."""
 
 Boundary = Callable[[str], None]
 """Called wherever a run could be killed with something half done; tests do kill it there."""
@@ -33,65 +51,117 @@ def no_boundary(where: str) -> None:
     """What a run outside of tests has."""
 
 
-def publish(layout: Layout, batch: int, staged: Sequence[Staged], reached: Boundary = no_boundary) -> None:
-    """Show what the tasks of a batch staged, instead of whatever an earlier attempt at it has shown."""
-    files = [file for file in staged if file.table not in {COUNTS, NEWEST}]
-    files += _counts(layout, batch, staged)
-    for table in ORDER:
-        _publish_table(layout, batch, table, [file for file in files if file.table == table])
-        reached(f"published {table}")
-    for file in files:
-        if file.table == STATES:
-            target = layout.state(int(file.part), batch)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (layout.staging(batch) / file.path).rename(target)
-            reached("published a state")
-    _prune_states(layout)
-    reached("pruned states")
-    shutil.rmtree(layout.staging(batch).parent)
-    reached("all but noted by Spark")
+def check_folder(layout: Layout) -> None:
+    """Refuse a folder with tables that this release cannot continue. Raises ``ConfigError``."""
+    refuse_old_tables(layout)
+    if not layout.checkpoint.exists() and _decided(layout) >= 0:
+        raise ConfigError(
+            f"--out {layout.root.absolute()}: there are tables, but {layout.checkpoint.name} was deleted, so the topic "
+            "would be read again and rows doubled; name a new folder"
+        )
 
 
-def recover(layout: Layout) -> None:
-    """Put right what a killed run left half done. Only its own files are touched; batches are repeated by Spark."""
-    for old in (layout.work / "compact").glob("*/day=*.old"):
-        day = layout.root / old.parent.name / old.name.removesuffix(".old")
-        if not day.exists():
-            old.rename(day)
-    shutil.rmtree(layout.work, ignore_errors=True)
+def refuse_old_tables(layout: Layout) -> None:
+    """Raise ``ConfigError`` for tables of the time before Delta Lake: folders of Parquet files."""
+    for name in (*COLUMNS, STATES):
+        folder = layout.table(name)
+        if any(folder.glob("*=*")) and not (folder / "_delta_log").is_dir():
+            raise ConfigError(
+                f"--out {layout.root.absolute()}: table {name} is a folder of Parquet files without a log of Delta "
+                "Lake, so an earlier release wrote it; follow the topic into a new folder"
+            )
 
 
-def _counts(layout: Layout, batch: int, staged: Sequence[Staged]) -> list[Staged]:
-    newest_ms, tables = newest_and_counts(staged)
-    rows = arrow_table(COUNTS, tables[COUNTS])
-    if not rows.num_rows:
-        return []
-    pq.write_table(rows, layout.staging(batch) / "counts.parquet", compression="zstd")
-    return [Staged(COUNTS, day_name(newest_ms), "counts.parquet", rows.num_rows)]
+def _decided(layout: Layout) -> int:
+    try:
+        return Snapshot(layout.table(STATES)).batch
+    except FileNotFoundError:
+        return -1
 
 
-def _publish_table(layout: Layout, batch: int, table: str, files: Iterable[Staged]) -> None:
-    name = f"batch={batch:08d}"
-    fresh = {}
-    for day, own in groupby(sorted(files, key=lambda file: file.part), key=lambda file: file.part):
-        fresh[day] = folder = layout.ready(batch) / table / f"day={day}"
-        folder.mkdir(parents=True)
-        for number, file in enumerate(own):
-            (layout.staging(batch) / file.path).rename(folder / f"part-{number:04d}.parquet")
-    for stale in (layout.root / table).glob(f"day=*/{name}"):
-        _take_away(stale, layout.replaced(batch) / table / stale.parent.name)
-    for day, folder in fresh.items():
-        target = layout.day(table, day) / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(target)
+class HistoryWriter:
+    """The tables of a folder, for the one run that writes them; the caller has the folder's lock."""
 
+    def __init__(self, layout: Layout, reached: Boundary = no_boundary) -> None:
+        """Open all tables, make this run their writer, and complete the last batch if that was left half done."""
+        self.layout = layout
+        self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, _SETTINGS) for name in ORDER}
+        self._states = Table(layout.table(STATES), STATE, BUCKET, _STATES_SETTINGS)
+        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._name = f"process {os.getpid()} on host {platform.node()}, started at {started}"
+        self._states.claim(self._name)
+        owed = {name: files for name, files in self._listed().items() if self.tables[name].batch < self.batch}
+        if owed:
+            self._complete(self.batch, owed, reached)
 
-def _take_away(folder: Path, to: Path) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    folder.rename(to)
+    @property
+    def batch(self) -> int:
+        """The last batch that was decided: it need not be derived again. -1 before the first."""
+        return self._states.batch
 
+    def states(self) -> dict[int, str]:
+        """Bucket -> the file with the states of its groups, relative to the folder of ``_state``."""
+        return {int(file.part): file.path for file in self._states.files() if int(file.part) != FILES}
 
-def _prune_states(layout: Layout) -> None:
-    for bucket in range(BUCKETS):
-        for path in list(layout.state_files(bucket).values())[:-STATES_KEPT]:
-            path.unlink()
+    def publish(self, batch: int, staged: Sequence[Staged], reached: Boundary = no_boundary) -> None:
+        """Show what the tasks of a batch staged.
+
+        Raises ``StateDirectoryLocked`` if another run has made itself the writer since.
+        """
+        files: dict[str, list[DataFile]] = {}
+        for row in (*staged, *self._counts(batch, staged)):
+            if row.path:
+                files.setdefault(row.table, []).append(DataFile(row.path, row.part, row.amount, row.size))
+        states = files.pop(STATES, [])
+        self._decide(batch, [*states, self._write_list(batch, files)])
+        reached("decided")
+        self._complete(batch, files, reached)
+
+    def vacuum(self) -> None:
+        """Delete what is too old: files that compaction replaced, and files that tasks of failed attempts left."""
+        for table in (*self.tables.values(), self._states):
+            table.vacuum()
+
+    def refuse_other_writer(self) -> None:
+        """Raise ``StateDirectoryLocked`` if another run has made itself the writer."""
+        self._states.refresh()
+        if self._states.writer != self._name:
+            raise StateDirectoryLocked(
+                f"--out {self.layout.root}: another run writes to it now, {self._states.writer}; this run has ended, "
+                "and the other one continues"
+            )
+
+    def _decide(self, batch: int, states: Sequence[DataFile]) -> None:
+        self.refuse_other_writer()
+        written = {file.part for file in states}
+        replaced = [file for file in self._states.files() if file.part in written]
+        try:
+            decided = self._states.commit(batch, states, replaced)
+        finally:
+            self.refuse_other_writer()  # it came between: then the commit failed, or was of no use
+        assert decided, f"batch {batch} was decided before"
+        for file in replaced:  # nothing reads older states
+            (self.layout.table(STATES) / file.path).unlink(missing_ok=True)
+
+    def _complete(self, batch: int, files: Mapping[str, Sequence[DataFile]], reached: Boundary) -> None:
+        for name in ORDER:
+            if files.get(name):
+                self.tables[name].commit(batch, files[name])
+            reached(f"published {name}")
+
+    def _write_list(self, batch: int, files: Mapping[str, Sequence[DataFile]]) -> DataFile:
+        rows = pa.table([list(files), [json.dumps(own).encode() for own in files.values()]], schema=STATE)
+        written = write_file(self.layout, STATES, str(FILES), batch, rows)
+        return DataFile(written.path, written.part, written.amount, written.size)
+
+    def _listed(self) -> dict[str, list[DataFile]]:
+        for file in self._states.files():
+            if int(file.part) == FILES:
+                rows = pq.read_table(self.layout.table(STATES) / file.path, partitioning=None).to_pylist()
+                return {row["group"]: [DataFile(*fields) for fields in json.loads(row["state"])] for row in rows}
+        return {}
+
+    def _counts(self, batch: int, staged: Sequence[Staged]) -> list[Staged]:
+        newest_ms, tables = newest_and_counts(staged)
+        rows = arrow_table(COUNTS, tables[COUNTS])
+        return [write_file(self.layout, COUNTS, day_name(newest_ms), batch, rows)] if rows.num_rows else []

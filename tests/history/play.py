@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import BUCKETS, Layout
 from kstreams_assign.history.staging import DAY_MS, BatchJob, Staged
 from kstreams_assign.history.tables import COLUMNS
-from kstreams_assign.history.writing import publish
+from kstreams_assign.history.writing import HistoryWriter
 
 RECORD = pa.schema(
     {
@@ -82,21 +82,25 @@ def as_spark_does(records: Sequence[Raw], size: int = 50) -> Iterator[pa.RecordB
         yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def stage(layout: Layout, batch: int, records: Sequence[Raw]) -> list[Staged]:
+def stage(writer: HistoryWriter, batch: int, records: Sequence[Raw]) -> list[Staged]:
     """What one task leaves that gets the whole batch."""
-    return [Staged(**row) for out in BatchJob(layout, batch)(as_spark_does(records)) for row in out.to_pylist()]
+    job = BatchJob(writer.layout, batch, writer.states())
+    return [Staged(**row) for out in job(as_spark_does(records)) for row in out.to_pylist()]
 
 
 def run(
     layout: Layout, batches: Sequence[Sequence[Raw]], reached: Callable[[int, str], None] = lambda *_: None
 ) -> None:
-    """The batches that are not done yet, each then noted as done where Spark notes it."""
+    """The batches that Spark has not noted as done, each then noted; what is decided is not derived again."""
     commits = layout.checkpoint / "commits"
     commits.mkdir(parents=True, exist_ok=True)
-    for batch in range(layout.committed() + 1, len(batches)):
-        staged = stage(layout, batch, batches[batch])
-        reached(batch, "derived")
-        publish(layout, batch, staged, lambda where, batch=batch: reached(batch, where))
+    noted = max((int(path.name) for path in commits.iterdir()), default=-1)
+    writer = HistoryWriter(layout, lambda where: reached(noted + 1, where))
+    for batch in range(noted + 1, len(batches)):
+        if batch > writer.batch:
+            staged = stage(writer, batch, batches[batch])
+            reached(batch, "derived")
+            writer.publish(batch, staged, lambda where, batch=batch: reached(batch, where))
         (commits / str(batch)).touch()
 
 
@@ -106,11 +110,9 @@ def rows(layout: Layout) -> dict[str, list[str]]:
 
 
 def table_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of one table, with the day that their folder names."""
-    if not folder.exists():
-        return []
-    table = ds.dataset(folder, partitioning=ds.partitioning(flavor="hive")).to_table()
-    return table.drop_columns(["batch"]).to_pylist()
+    """The rows of one table, with their day."""
+    table = Snapshot(folder)
+    return table.read(sorted(table.columns)).to_pylist()
 
 
 def write_records(folder: Path, name: str, records: Sequence[Raw]) -> None:

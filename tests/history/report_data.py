@@ -1,4 +1,4 @@
-"""Tables to report on: lives played through the real leader, written as records, derived, and stored as Parquet."""
+"""Tables to report on: lives played through the real leader, written as records, derived, and stored as tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-import pyarrow.parquet as pq
-
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, RawRecord, named_records
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.lives import Kind, Life
 from kstreams_assign.history.played import FleetGroup, PlayedCommit, PlayedGeneration
 from kstreams_assign.history.records import EndOffset, RawRecords
 from kstreams_assign.history.schemas import arrow_table
+from kstreams_assign.history.staging import COUNTS, NEWEST, Staged, write_file
 from kstreams_assign.history.tables import Tables, joined_tables
+from kstreams_assign.history.writing import HistoryWriter
 from kstreams_assign.model import Store, SubtopologyShape, TopologyShape
 
 NOON_MS = 1_795_262_400_000
@@ -100,10 +101,14 @@ def _raw(records: Sequence[RawRecord], offset: int) -> RawRecords:
 
 
 def write_tables(folder: Path, tables: Tables, *, day: str = "2026-11-21", batch: int = 0) -> Path:
-    """The tables as ``history follow`` lays them down; a table without rows has no folder."""
-    for name, columns in tables.items():
-        if next(iter(columns.values())):
-            place = folder / name / f"day={day}" / f"batch={batch:08d}"
-            place.mkdir(parents=True)
-            pq.write_table(arrow_table(name, columns), place / "part-0.parquet")
+    """The tables as ``history follow`` writes them, with all rows on one day."""
+    layout = Layout(folder)
+    staged = [
+        write_file(layout, name, day, batch, arrow_table(name, columns))
+        for name, columns in tables.items()
+        if name != COUNTS and next(iter(columns.values()))
+    ]
+    counts = zip(tables[COUNTS]["kind"], tables[COUNTS]["records"], strict=True)
+    staged += [Staged(COUNTS, kind, "", records) for kind, records in counts]
+    HistoryWriter(layout).publish(batch, [*staged, Staged(NEWEST, "", "", NOON_MS)])
     return folder

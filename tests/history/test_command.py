@@ -33,7 +33,7 @@ def test_compact_says_what_it_merged_and_readers_see_the_same(tmp_path):
     before = rows(layout)
     done = call("compact", "--out", tmp_path)
     assert done.exit_code == 0
-    assert " merged into one\n" in done.stdout
+    assert " files merged into 1\n" in done.stdout
     assert rows(layout) == before
 
 
@@ -46,6 +46,19 @@ def test_report_says_what_it_does_and_where_it_wrote(tmp_path):
     first, *others = done.stdout.splitlines()
     assert first == f"wrote {html}"
     assert max(map(len, others)) <= 80
+
+
+@pytest.mark.parametrize("as_of", ["1", "2999-01-01", "2999-01-01T12:00+02:00"])
+def test_report_takes_a_version_or_a_time(tmp_path, as_of):
+    run(Layout(tmp_path / "tables"), cut(fleet(), 1))
+    done = call("report", "--out", tmp_path / "tables", "--html", tmp_path / "page.html", "--as-of", as_of)
+    assert done.exit_code == 0
+    assert " as of " in done.stderr.splitlines()[0]
+
+
+def test_a_time_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"--as-of 'yesterday' is not allowed; give a version .* or a time such as 2"):
+        call("report", "--out", tmp_path, "--html", tmp_path / "page.html", "--as-of", "yesterday")
 
 
 def test_compact_needs_a_folder_that_follow_has_written(tmp_path):

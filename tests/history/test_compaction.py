@@ -1,128 +1,133 @@
-"""Many folders of a day become one, and readers always see every row once."""
+"""Many files of a day become few, and readers always see every row once."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
-from kstreams_assign.history.compaction import compact, exchange_in_one_step
+from kstreams_assign.history.compaction import compact
+from kstreams_assign.history.delta import KEPT_HOURS
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.writing import recover
+from kstreams_assign.history.writing import HistoryWriter
 from tests.history.play import Killed, cut, fleet, rows, run
 
 BATCHES = cut(fleet(), 6)
 FUTURE, PAST = "2999-01-01", "1970-01-02"
 
 
-def by_renames(*_):
-    """A file system that cannot exchange folders."""
-    return False
-
-
 @pytest.fixture
 def layout(tmp_path):
-    rows_read = Layout(tmp_path)
-    run(rows_read, BATCHES)
-    return rows_read
+    filled = Layout(tmp_path)
+    run(filled, BATCHES)
+    return filled
 
 
-def folders(layout, table):
-    return [len(layout.batches(table, day)) for day in layout.days(table)]
+def files_a_day(layout, table):
+    return Counter(file.part for file in HistoryWriter(layout).tables[table].files())
 
 
-@pytest.mark.parametrize("exchange", [exchange_in_one_step, by_renames])
-def test_each_day_has_one_folder_and_all_rows(layout, exchange):
+def test_each_day_has_one_file_and_all_rows(layout):
     before = rows(layout)
-    greatest = {max(layout.batches("counts", day)) for day in layout.days("counts")}
-    merged = compact(layout, FUTURE, exchange=exchange)
+    files = files_a_day(layout, "rebalances")
+    merged = compact(HistoryWriter(layout), FUTURE)
     assert rows(layout) == before
-    assert {count for table in before for count in folders(layout, table)} == {1}
-    assert {merged_day for day in layout.days("counts") for merged_day in layout.batches("counts", day)} <= greatest
-    assert sum(merged_day.rows for merged_day in merged if merged_day.table == "rebalances") <= len(
-        before["rebalances"]
-    )
-    assert compact(layout, FUTURE, exchange=exchange) == []
+    assert {count for table in before for count in files_a_day(layout, table).values()} == {1}
+    assert [(m.day, m.files, m.files_left) for m in merged if m.table == "rebalances"] == [
+        (day, count, 1) for day, count in sorted(files.items()) if count > 1
+    ]
+    assert compact(HistoryWriter(layout), FUTURE) == []
 
 
-def test_the_present_day_is_left_alone_until_it_has_many_folders(layout):
-    before = folders(layout, "counts")
-    assert compact(layout, PAST) == []
-    compact(layout, PAST, many=2)
-    assert max(before) > 1
-    assert max(folders(layout, "counts")) == 1
-
-
-def test_a_day_with_a_batch_that_may_be_repeated_is_left_alone(layout):
-    last = layout.committed()
-    (layout.checkpoint / "commits" / str(last)).unlink()
-    open_days = {(t, d) for t in ("counts", "members") for d in layout.days(t) if last in layout.batches(t, d)}
-    merged = {(merged_day.table, merged_day.day) for merged_day in compact(layout, FUTURE)}
-    assert open_days
-    assert merged
-    assert not merged & open_days
+def test_the_present_day_is_left_alone_until_it_has_many_files(layout):
+    writer = HistoryWriter(layout)
+    assert compact(writer, PAST) == []
+    before = files_a_day(layout, "counts")
+    compact(writer, PAST, many=2)
+    assert max(before.values()) > 1
+    assert max(files_a_day(layout, "counts").values()) == 1
 
 
 def test_batches_that_come_after_a_compaction_add_to_it(tmp_path):
     layout, straight = Layout(tmp_path / "compacted"), Layout(tmp_path / "straight")
     for done in range(1, len(BATCHES) + 1):
         run(layout, BATCHES[:done])
-        compact(layout, FUTURE)
+        compact(HistoryWriter(layout), FUTURE)
     run(straight, BATCHES)
     assert rows(layout) == rows(straight)
 
 
-def kill_points(tmp_path_factory, exchange):
-    layout = Layout(tmp_path_factory.mktemp("points"))
-    run(layout, BATCHES)
-    points = []
-    compact(layout, FUTURE, points.append, exchange)
-    return points
-
-
-@pytest.mark.parametrize("exchange", [exchange_in_one_step, by_renames])
-def test_killed_at_any_point_no_row_is_lost_or_doubled(tmp_path, tmp_path_factory, exchange):
-    """One after the other on the same folder: each run gets one step further than the one before."""
-    points = kill_points(tmp_path_factory, exchange)
-    layout = Layout(tmp_path)
-    run(layout, BATCHES)
+def test_a_batch_is_repeated_after_a_compaction_and_changes_nothing(layout):
     before = rows(layout)
-    killed = set()
-
-    def kill(where):
-        if where not in killed:
-            killed.add(where)
-            raise Killed
-
-    while killed != set(points):
-        with pytest.raises(Killed):
-            compact(layout, FUTURE, kill, exchange)
-        if exchange is exchange_in_one_step:
-            assert rows(layout) == before, "also before any cleanup"
-        recover(layout)
-        assert rows(layout) == before
-    compact(layout, FUTURE, exchange=exchange)
-    assert rows(layout) == before
-    assert {count for table in before for count in folders(layout, table)} == {1}
-
-
-def test_a_reader_in_the_midst_of_compactions_sees_every_row_once_or_reads_again(tmp_path):
-    layout = Layout(tmp_path)
+    compact(HistoryWriter(layout), FUTURE)
+    (layout.checkpoint / "commits" / str(len(BATCHES) - 1)).unlink()
     run(layout, BATCHES)
+    assert rows(layout) == before
+
+
+def test_killed_at_any_point_no_row_is_lost_or_doubled(layout):
+    """One after the other on the same folder: each run gets one step further than the one before."""
+    before = rows(layout)
+    killed = 0
+
+    def kill(_where):
+        raise Killed
+
+    while True:
+        try:
+            compact(HistoryWriter(layout), FUTURE, kill)
+            break
+        except Killed:
+            killed += 1
+            assert rows(layout) == before
+    assert killed > len(before) - 3
+    assert {count for table in before for count in files_a_day(layout, table).values()} == {1}
+
+
+def test_replaced_files_and_those_of_failed_attempts_are_deleted_after_a_week(layout, monkeypatch):
+    before = rows(layout)
+    stray = layout.table("members") / "day=2026-11-21" / "batch-00000009-x.parquet"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"half")
+    young = set(layout.root.rglob("batch-*.parquet"))
+    compact(HistoryWriter(layout), FUTURE)
+    assert set(layout.root.rglob("batch-*.parquet")) == young, "files that were replaced are kept for readers"
+    monkeypatch.setattr("kstreams_assign.history.delta.KEPT_HOURS", 0)
+    compact(HistoryWriter(layout), FUTURE)
+    left = {path for path in layout.root.rglob("*.parquet") if "_delta_log" not in path.parts}
+    assert not stray.exists()
+    assert left & young < young
+    assert rows(layout) == before
+
+
+def test_only_files_older_than_a_week_are_deleted(layout):
+    folder = layout.table("members") / "day=2026-11-21"
+    folder.mkdir(exist_ok=True)
+    now_s = time.time()
+    for name, hours in (("young", KEPT_HOURS - 1), ("old", KEPT_HOURS + 1)):
+        (folder / f"{name}.parquet").touch()
+        os.utime(folder / f"{name}.parquet", (now_s - hours * 3600,) * 2)
+    compact(HistoryWriter(layout), datetime.now(UTC).date().isoformat())
+    assert (folder / "young.parquet").exists()
+    assert not (folder / "old.parquet").exists()
+
+
+def test_a_reader_in_the_midst_of_compactions_sees_every_row_once(layout):
     whole = rows(layout)["task_placements"]
     over = threading.Event()
     seen = []
 
     def read():
         while not over.is_set():
-            try:
-                seen.append(rows(layout)["task_placements"] == whole)
-            except FileNotFoundError:
-                continue  # listed before an exchange, opened after it
+            seen.append(rows(layout)["task_placements"] == whole)
 
     reader = threading.Thread(target=read)
     reader.start()
-    compact(layout, FUTURE, lambda _: over.is_set())
+    compact(HistoryWriter(layout), FUTURE)
     over.set()
     reader.join(60)
     assert rows(layout)["task_placements"] == whole

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from random import Random
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history import writing
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.fleet import ReplayJob, alternatives_of, as_text, ranked, what_if
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.records import key_of
 from kstreams_assign.history.replay import STREAMS_GROUP, replay
-from kstreams_assign.history.schemas import arrow_table
+from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.observe.changes import Alternative
 from tests.history.groups import (
@@ -32,6 +33,7 @@ from tests.history.groups import (
     group,
     rows,
 )
+from tests.history.report_data import write_tables
 from tests.history.streams_coordinator import A, B, Coordinator
 from tests.history.streams_coordinator import derived as streams_derived
 
@@ -232,11 +234,7 @@ def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
 
 def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
     alternatives = alternatives_of([], [])
-    for name, table in joined_tables(fleet_tables).items():
-        if name != "counts" and next(iter(table.values())):
-            path = tmp_path / name / "day=2026-01-01" / "batch=00000000"
-            path.mkdir(parents=True)
-            pq.write_table(arrow_table(name, table), path / "rows.parquet")
+    write_tables(tmp_path, joined_tables(fleet_tables))
     answer = what_if(spark, tmp_path, alternatives, tasks=2)
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
@@ -248,11 +246,9 @@ def test_a_folder_without_tables_is_refused(spark, tmp_path):
         what_if(spark, tmp_path, [HIGH])
 
 
-def test_a_table_of_another_release_is_refused(fleet_tables, spark, tmp_path):
-    path = tmp_path / "rebalances" / "day=2026-01-01" / "batch=00000000"
-    path.mkdir(parents=True)
-    pq.write_table(
-        arrow_table("rebalances", fleet_tables[0]["rebalances"]).drop_columns(["cause"]), path / "rows.parquet"
-    )
+def test_a_table_of_another_release_is_refused(fleet_tables, spark, tmp_path, monkeypatch):
+    older = pa.schema([field for field in SCHEMAS["rebalances"] if field.name != "cause"])
+    monkeypatch.setattr(writing, "SCHEMAS", {**SCHEMAS, "rebalances": older})
+    write_tables(tmp_path, fleet_tables[0])
     with pytest.raises(ConfigError, match="rebalances has no column cause"):
         what_if(spark, tmp_path, [HIGH])

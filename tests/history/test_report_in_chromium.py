@@ -7,8 +7,10 @@ from random import Random
 import pytest
 from playwright.sync_api import sync_playwright
 
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.report import report
 from kstreams_assign.history.tables import empty_tables, joined_tables
+from kstreams_assign.history.writing import HistoryWriter
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 from tests.history.streams_coordinator import A, B, Coordinator
 from tests.history.streams_coordinator import derived as streams_derived
@@ -308,6 +310,6 @@ def test_two_hundred_wandering_tasks_are_drawn_quickly(opened, wandering_page):
 
 
 def test_a_page_without_a_group_is_quiet(opened, tmp_path):
-    (tmp_path / "rebalances").mkdir()
+    HistoryWriter(Layout(tmp_path))
     report(tmp_path, tmp_path / "page.html")
     assert "No rebalance" in opened(tmp_path / "page.html").text_content("main")

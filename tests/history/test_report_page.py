@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import time
 from base64 import b64encode
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pytest
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history import delta, writing
+from kstreams_assign.history.compaction import compact
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.report import report
-from kstreams_assign.history.report.read import ParquetFolder, rows
-from kstreams_assign.history.report.rows import TABLES, Member, Placement, Rebalance
+from kstreams_assign.history.report.read import TablesReader, rows
+from kstreams_assign.history.report.rows import Member
 from kstreams_assign.history.report.write import SECTIONS_MAX
+from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import empty_tables, joined_tables
+from kstreams_assign.history.writing import HistoryWriter
 from kstreams_assign.page.frame import Html, data_block, page, table, tag
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 
@@ -119,7 +129,7 @@ def test_tables_without_a_generation_give_a_page_that_says_so(tmp_path):
 
 
 def test_tables_that_were_made_and_never_written_give_that_page_too(tmp_path):
-    (tmp_path / "rebalances").mkdir()
+    HistoryWriter(Layout(tmp_path))
     assert report(tmp_path, tmp_path / "page.html").groups == 0
 
 
@@ -138,9 +148,23 @@ def test_a_group_that_is_in_no_table_is_refused_with_those_that_are_near(tmp_pat
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     write_tables(tmp_path, pair_tables("orders"))
-    (broken,) = (tmp_path / "members").rglob("*.parquet")
+    (broken,) = (tmp_path / "members").rglob("batch-*.parquet")
     broken.write_bytes(b"PAR1 no more")
-    with pytest.raises(ConfigError, match=r"members cannot be read as Parquet \(.*part-0\.parquet"):
+    with pytest.raises(ConfigError, match=rf"members cannot be read \(.*{broken.name}"):
+        report(tmp_path, tmp_path / "page.html")
+
+
+def test_a_file_that_is_missing_is_named_with_the_reason_that_is_likely(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    (lost,) = (tmp_path / "members").rglob("batch-*.parquet")
+    lost.unlink()
+    with pytest.raises(ConfigError, match=rf"members lacks a file \(.*{lost.name}.*deleted after 7 days.*--as-of"):
+        report(tmp_path, tmp_path / "page.html")
+
+
+def test_folders_of_parquet_files_of_an_earlier_release_are_refused(tmp_path):
+    (tmp_path / "rebalances" / "day=2026-11-21" / "batch=00000000").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"table rebalances .* without a log of Delta Lake.*into a new folder"):
         report(tmp_path, tmp_path / "page.html")
 
 
@@ -151,13 +175,14 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path):
         report(tmp_path, tmp_path / "file" / "page.html")
 
 
-def test_a_day_that_is_compacted_between_listing_and_reading_is_read_from_its_new_files(tmp_path):
+def test_a_report_reads_one_version_of_each_table_whatever_is_written_meanwhile(tmp_path):
     write_tables(tmp_path, pair_tables("orders"))
-    reader = ParquetFolder(tmp_path)
-    assert "group" in reader.columns_of("members")
-    (listed,) = (tmp_path / "members").rglob("*.parquet")
-    listed.rename(listed.with_name("merged.parquet"))
-    assert len(list(rows(reader, Member))) == len(pair_tables("orders")["members"]["group"])
+    reader = TablesReader(tmp_path)
+    write_tables(tmp_path, pair_tables("clicks"), batch=1)
+    writer = HistoryWriter(Layout(tmp_path))
+    assert compact(writer, "2999-01-01")
+    assert {row.group for row in rows(reader, Member)} == {"orders"}
+    assert {row.group for row in rows(TablesReader(tmp_path), Member)} == {"orders", "clicks"}
 
 
 def test_no_days_at_all_are_refused(tmp_path):
@@ -166,12 +191,63 @@ def test_no_days_at_all_are_refused(tmp_path):
         report(tmp_path, tmp_path / "page.html", days=0)
 
 
-def test_files_that_no_reader_looks_at_are_not_looked_at(tmp_path):
+def test_files_that_no_commit_names_are_not_looked_at(tmp_path):
     write_tables(tmp_path, pair_tables("orders"))
-    for name in ("_work", ".hidden"):
-        (tmp_path / "rebalances" / name).mkdir()
-        (tmp_path / "rebalances" / name / "x.parquet").write_bytes(b"not ready")
+    (tmp_path / "rebalances" / "day=2026-11-21" / "batch-00000001-x.parquet").write_bytes(b"not ready")
     assert report(tmp_path, tmp_path / "page.html").groups == 1
+
+
+def test_the_tables_as_they_were_at_a_version_or_a_time(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    old = delta.Snapshot(tmp_path / "rebalances")
+    write_tables(tmp_path, pair_tables("clicks"), batch=1)
+    lines = []
+    for as_of in (old.version, old.time):
+        summary = report(tmp_path, tmp_path / "page.html", as_of=as_of, say=lines.append)
+        assert (summary.groups, summary.rebalances) == (1, len(pair_tables("orders")["rebalances"]["group"]))
+        assert f"as of {as_of}" in lines[-2]
+    assert report(tmp_path, tmp_path / "page.html").groups == 2
+    assert report(tmp_path, tmp_path / "page.html", as_of=datetime.now(UTC)).groups == 2
+
+
+def test_tables_as_they_were_before_a_column_was_added(tmp_path, monkeypatch):
+    whole = SCHEMAS["rebalances"]
+    older = pa.schema([field for field in whole if field.name != "adopted"])
+    with monkeypatch.context() as earlier_release:
+        earlier_release.setattr(writing, "SCHEMAS", {**SCHEMAS, "rebalances": older})
+        write_tables(tmp_path, pair_tables("orders"))
+    old = delta.Snapshot(tmp_path / "rebalances")
+    write_tables(tmp_path, pair_tables("clicks"), batch=1)
+    assert old.columns | {"adopted"} == delta.Snapshot(tmp_path / "rebalances").columns
+    assert report(tmp_path, tmp_path / "page.html", as_of=old.version).groups == 1
+    assert report(tmp_path, tmp_path / "page.html").groups == 2
+
+
+def test_a_table_that_was_added_since_is_left_out(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    now_s = time.time()
+    for file in tmp_path.glob("*/_delta_log/*.json"):
+        if file.parts[-3] != "quarantine":
+            os.utime(file, (now_s - 60,) * 2)
+    old = TablesReader(tmp_path, datetime.fromtimestamp(now_s - 30, UTC))
+    assert "group" in old.columns_of("members")
+    assert old.columns_of("quarantine") == set()
+    assert report(tmp_path, tmp_path / "page.html", as_of=datetime.fromtimestamp(now_s - 30, UTC)).unreadable == 0
+    shutil.rmtree(tmp_path / "quarantine")  # as before the first run of a release that has it
+    assert report(tmp_path, tmp_path / "page.html").groups == 1
+
+
+@pytest.mark.parametrize(
+    ("as_of", "text"),
+    [
+        (99, "--as-of 99: table rebalances has no such version: the newest is 1, and logs are deleted after 7 days"),
+        (datetime(2001, 1, 1, tzinfo=UTC), r"--as-of 2001-01-01.*: the oldest version of table rebalances is of 20"),
+    ],
+)
+def test_a_version_or_a_time_that_the_tables_do_not_have_is_refused(tmp_path, as_of, text):
+    write_tables(tmp_path, pair_tables("orders"))
+    with pytest.raises(ConfigError, match=text):
+        report(tmp_path, tmp_path / "page.html", as_of=as_of)
 
 
 def test_one_group_alone_is_shown_when_it_is_asked_for(tmp_path):
@@ -213,16 +289,6 @@ def test_days_are_counted_to_the_millisecond(tmp_path):
     assert report(tmp_path, tmp_path / "page.html", days=1).unreadable == 1
 
 
-def test_tables_of_an_earlier_version_lack_columns_and_are_read_all_the_same(tmp_path):
-    import pyarrow.parquet as pq
-
-    write_tables(tmp_path, pair_tables("orders"))
-    for kind, missing in ((Rebalance, ["assignor", "joined"]), (Placement, ["warmup_known"])):
-        (file,) = (tmp_path / TABLES[kind]).rglob("*.parquet")
-        pq.write_table(pq.read_table(file, partitioning=None).drop_columns(missing), file)
-    assert report(tmp_path, tmp_path / "page.html").rebalances > 1
-
-
 def test_groups_beyond_the_limit_are_in_the_overview_and_the_page_says_that_they_have_no_section(tmp_path):
     tables = pair_tables("orders")
     many = empty_tables()
@@ -234,18 +300,6 @@ def test_groups_beyond_the_limit_are_in_the_overview_and_the_page_says_that_they
     assert (summary.groups, summary.sections) == (SECTIONS_MAX + 2, SECTIONS_MAX)
     assert "2 groups have no section here" in text
     assert all(f">g{n}<" in text for n in range(SECTIONS_MAX + 2))
-
-
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # Spark's own, to its JVM
-def test_spark_reads_the_same_page(tmp_path, spark):
-    write_tables(tmp_path / "tables", joined_tables([pair_tables("orders"), pair_tables("clicks")]))
-    pages = []
-    for session in (None, spark):
-        report(tmp_path / "tables", tmp_path / "page.html", days=3, spark=session)
-        pages.append((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert pages[0] == pages[1]
-    with pytest.raises(ConfigError, match="no table of the history"):
-        report(tmp_path / "nothing", tmp_path / "page.html", spark=spark)
 
 
 def test_everything_but_markup_is_escaped():

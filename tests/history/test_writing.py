@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from itertools import product
 
-import pandas as pd
 import pytest
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked
-from kstreams_assign.history.layout import BUCKETS, Layout, held
+from kstreams_assign.history.delta import Table
+from kstreams_assign.history.layout import STATES, Layout, held
 from kstreams_assign.history.staging import by_route
-from kstreams_assign.history.writing import ORDER, STATES_KEPT, recover
+from kstreams_assign.history.writing import FILES, ORDER, HistoryWriter, check_folder
 from tests.history.play import Killed, as_spark_does, cut, fleet, rows, run, stage, table_rows
 from tests.samples import sample
 
@@ -28,13 +29,7 @@ def undisturbed(tmp_path_factory):
 
 def boundaries():
     """Every point of a batch at which a run can be killed with something half done."""
-    return [
-        "derived",
-        *(f"published {table}" for table in ORDER),
-        "published a state",
-        "pruned states",
-        "all but noted by Spark",
-    ]
+    return ["derived", "decided", *(f"published {table}" for table in ORDER)]
 
 
 def test_every_record_is_counted_and_every_table_of_such_a_fleet_has_rows(undisturbed, tmp_path):
@@ -48,7 +43,7 @@ def test_every_record_is_counted_and_every_table_of_such_a_fleet_has_rows(undist
     assert [name for name, listed in undisturbed.items() if not listed] == ["end_offsets"]
 
 
-def test_every_row_stands_in_the_folder_of_its_own_day_and_no_day_is_left_out(tmp_path):
+def test_every_row_has_its_own_day_and_no_day_is_left_out(tmp_path):
     layout = Layout(tmp_path)
     run(layout, BATCHES)
     by_table = {table: table_rows(layout.root / table) for table in ORDER if table != "counts"}
@@ -80,7 +75,6 @@ def test_a_run_killed_at_a_boundary_ends_with_the_same_tables(where, batch, undi
 
     with pytest.raises(Killed):
         run(layout, BATCHES, kill)
-    recover(layout)
     run(layout, BATCHES)
     assert rows(layout) == undisturbed
 
@@ -98,19 +92,39 @@ def test_killed_once_at_each_boundary_in_turn_it_ends_with_the_same_tables(undis
     while to_come:
         with pytest.raises(Killed):
             run(layout, BATCHES, kill)
-        recover(layout)
     run(layout, BATCHES)
     assert rows(layout) == undisturbed
 
 
-def test_rows_of_an_earlier_attempt_go_also_from_days_that_the_new_one_does_not_have(tmp_path):
+def test_a_decided_batch_is_completed_as_it_was_and_not_derived_again(tmp_path, undisturbed):
+    """Records may be compacted away before it is repeated: its rows would come from two attempts."""
     layout = Layout(tmp_path)
-    run(layout, [BATCHES[0]])
-    days = set(layout.days("rebalances"))
-    later = [records._replace(timestamp_ms=records.timestamp_ms + 10 * 86_400_000) for records in BATCHES[0]]
-    (layout.checkpoint / "commits" / "0").unlink()
-    run(layout, [later])
-    assert {day for day in days | set(layout.days("rebalances")) if layout.batches("rebalances", day)}.isdisjoint(days)
+
+    def kill(batch, where):
+        if (batch, where) == (2, "published members"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(layout, BATCHES, kill)
+    assert rows(layout) != undisturbed
+    run(layout, [*BATCHES[:2], BATCHES[2][:3]])
+    assert rows(layout) == undisturbed
+
+
+def test_a_batch_that_was_not_decided_is_derived_again_and_its_files_are_in_no_table(tmp_path, undisturbed):
+    layout = Layout(tmp_path)
+
+    def kill(batch, where):
+        if (batch, where) == (1, "derived"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(layout, BATCHES, kill)
+    before = set((layout.root / "members").rglob("batch-*.parquet"))
+    run(layout, BATCHES)
+    committed = {layout.root / "members" / file.path for file in HistoryWriter(layout).tables["members"].files()}
+    assert before - committed
+    assert rows(layout) == undisturbed
 
 
 def test_a_generation_that_is_seen_has_its_members_and_tasks_already(tmp_path):
@@ -130,25 +144,17 @@ def test_a_generation_that_is_seen_has_its_members_and_tasks_already(tmp_path):
 
 def test_what_a_task_staged_that_was_run_again_is_in_no_table(undisturbed, tmp_path):
     layout = Layout(tmp_path)
-    stage(layout, 0, BATCHES[0])  # its list of files was lost with its executor
+    stage(HistoryWriter(layout), 0, BATCHES[0])  # its list of files was lost with its executor
     run(layout, BATCHES)
     assert rows(layout) == undisturbed
 
 
-def test_two_states_of_each_bucket_are_kept_and_nothing_that_was_only_work(tmp_path):
+def test_one_file_of_states_a_bucket_is_kept(tmp_path):
     layout = Layout(tmp_path)
     run(layout, cut(RECORDS, 6))
-    kept = [len(layout.state_files(bucket)) for bucket in range(BUCKETS)]
-    assert max(kept) == STATES_KEPT
-    assert list(layout.work.iterdir()) == []
-
-
-def test_pandas_sees_what_pyarrow_sees(tmp_path, undisturbed):
-    layout = Layout(tmp_path)
-    run(layout, BATCHES)
-    frame = pd.read_parquet(layout.root / "task_placements")
-    assert len(frame) == len(undisturbed["task_placements"])
-    assert {"day", "batch", "group", "generation", "task", "role", "process_id"} <= set(frame.columns)
+    files = [path.parent.name for path in layout.table(STATES).rglob("batch-*.parquet")]
+    assert len(files) == len(set(files)) > 5
+    assert {f"bucket={bucket}" for bucket in HistoryWriter(layout).states()} == {*files} - {f"bucket={FILES}"}
 
 
 def test_arrow_batches_may_end_in_the_midst_of_a_group():
@@ -162,12 +168,65 @@ def test_tables_without_a_checkpoint_are_refused_before_they_double(tmp_path):
     run(layout, BATCHES[:1])
     layout.checkpoint.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match=r"_checkpoint was deleted.*new folder"):
-        layout.check()
+        check_folder(layout)
 
 
-def test_two_runs_cannot_work_on_one_folder(tmp_path):
-    with held(Layout(tmp_path)), pytest.raises(StateDirectoryLocked, match="another run"), held(Layout(tmp_path)):
+def test_a_run_that_ended_before_its_first_batch_may_be_started_again(tmp_path):
+    HistoryWriter(Layout(tmp_path))
+    check_folder(Layout(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["counts", "_state"])
+def test_folders_of_an_earlier_release_are_refused(tmp_path, name):
+    (tmp_path / name / ("bucket=00" if name == "_state" else "day=2026-11-21")).mkdir(parents=True)
+    with pytest.raises(ConfigError, match=rf"table {name} is a folder of Parquet files .* into a new folder"):
+        check_folder(Layout(tmp_path))
+
+
+def test_a_second_run_is_refused_and_the_first_is_named(tmp_path):
+    with (
+        held(Layout(tmp_path)),
+        pytest.raises(StateDirectoryLocked, match=rf"another run works on it, process {os.getpid()} on host \S+; wait"),
+        held(Layout(tmp_path)),
+    ):
         pass
+
+
+def test_where_no_lock_holds_the_run_that_started_last_is_named_and_the_other_ends(tmp_path, undisturbed):
+    """On a file system without locks, from two machines. A transaction id alone would skip its batches in silence."""
+    layout = Layout(tmp_path)
+    run(layout, BATCHES[:1])
+    first = HistoryWriter(layout)
+    staged = stage(first, 1, BATCHES[1])
+    second = HistoryWriter(layout)
+    for refused in (first.refuse_other_writer, lambda: first.publish(1, staged)):
+        with pytest.raises(StateDirectoryLocked, match=rf"another run writes to it now, process {os.getpid()} on host"):
+            refused()
+    second.publish(1, stage(second, 1, BATCHES[1]))
+    with pytest.raises(StateDirectoryLocked):
+        first.publish(2, staged)
+    (layout.checkpoint / "commits" / "1").touch()
+    run(layout, BATCHES)
+    assert rows(layout) == undisturbed
+
+
+def test_a_run_that_starts_between_the_check_and_the_commit_is_not_overtaken(tmp_path, undisturbed, monkeypatch):
+    layout = Layout(tmp_path)
+    run(layout, BATCHES[:1])
+    first = HistoryWriter(layout)
+    staged = stage(first, 1, BATCHES[1])
+    commit = Table.commit
+
+    def start_another_run_first(table, *arguments):
+        monkeypatch.setattr(Table, "commit", commit)
+        HistoryWriter(layout)
+        return commit(table, *arguments)
+
+    monkeypatch.setattr(Table, "commit", start_another_run_first)
+    with pytest.raises(StateDirectoryLocked, match="another run writes to it now"):
+        first.publish(1, staged)
+    run(layout, BATCHES)
+    assert rows(layout) == undisturbed
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -28,9 +28,8 @@ from kstreams_assign.page import frame
 from kstreams_assign.page.file import write_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kstreams_assign.history.report.read import Reader
+    from kstreams_assign.history.delta import AsOf
+    from kstreams_assign.history.report.read import TablesReader
 
 DAY_MS = 24 * 3_600_000
 
@@ -64,27 +63,27 @@ class Summary:
 
 
 def report(
-    tables_dir: Path | str,
+    tables_dir: Path,
     html: Path,
     *,
     group: str | None = None,
     days: int | None = None,
-    spark: SparkSession | None = None,
+    as_of: AsOf = None,
     say: Say = lambda _line: None,
 ) -> Summary:
     """Read the tables below ``tables_dir`` and write one page to ``html``.
 
-    ``group``: only this group. ``days``: the last days before the newest generation. ``spark``: read through this
-    session, so ``tables_dir`` may be any place it reads; else it is a folder of this machine. ``say`` gets lines of
-    progress. Raises ``ConfigError`` for a folder without tables, a group that is in none of them, files that are not
-    Parquet, and a page that cannot be written. Tables without rows give a page that says so.
+    ``group``: only this group. ``days``: the last days before the newest generation. ``as_of``: the tables as they were
+    at this version of ``rebalances``, or at this time. ``say`` gets lines of progress. Raises ``ConfigError`` for a
+    folder without tables, a version or time that they do not have, a group that is in none of them, files that cannot
+    be read, and a page that cannot be written. Tables without rows give a page that says so.
     """
-    from kstreams_assign.history.report.read import ParquetFolder, SparkFolder
+    from kstreams_assign.history.report.read import TablesReader
 
     if days is not None and days < 1:
         raise ConfigError(f"--days {days} is not allowed; give a whole number of days from 1 on")
-    reader = ParquetFolder(Path(tables_dir)) if spark is None else SparkFolder(spark, str(tables_dir))
-    say(f"reading the tables of {Path(tables_dir).absolute() if spark is None else tables_dir}")
+    reader = TablesReader(tables_dir, as_of)
+    say(f"reading the tables of {tables_dir.absolute()}{'' if as_of is None else f' as of {as_of}'}")
     fleet, since_ms, rebalances = _fleet(reader, group, days)
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
     views = _views(reader, shown, rebalances, fleet.span, since_ms, say)
@@ -94,7 +93,7 @@ def report(
 
 
 def _fleet(
-    reader: Reader, group: str | None, days: int | None
+    reader: TablesReader, group: str | None, days: int | None
 ) -> tuple[FleetView, int | None, dict[str, list[Rebalance]]]:
     """The overview, from when on rows count, and the generations by group."""
     from kstreams_assign.history.report.read import rows, split
@@ -127,7 +126,7 @@ def _no_group(group: str, known: set[str]) -> ConfigError:
 
 
 def _views(
-    reader: Reader,
+    reader: TablesReader,
     shown: Sequence[str],
     rebalances: dict[str, list[Rebalance]],
     span: Span,

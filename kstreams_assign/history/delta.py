@@ -1,0 +1,228 @@
+"""Tables on Delta Lake: the one place that knows the format's library.
+
+What lives here: opening a table, its commits, its versions, and the format's own compaction and removal of files. What
+must not: which tables there are, and in which order they are committed (``writing``). The idea: Parquet files are
+written by others, in the table's folder; they belong to the table once a commit names them. A commit carries the number
+of its batch as the format's transaction id, so a batch that is committed again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.fs as pf  # type: ignore[import-untyped]
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.errors import ConfigError
+
+APPLICATION = "kstreams-assign history"
+"""The id of our transactions; the version of a transaction is the number of its batch."""
+
+KEPT_HOURS = 168
+"""How long files that compaction replaced stay for readers of older versions: a week, the format's default."""
+
+WRITER = "kstreams_assign.writer"
+"""The property of a table that names the run which may write to it."""
+
+_NO_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
+"""For a commit: to look for old logs takes the longer the more there are. ``vacuum`` deletes them."""
+
+AsOf = int | datetime | None
+"""A version of a table, a time, or None for the newest version."""
+
+Error = DeltaError
+"""What the library raises for a table that it cannot read or write."""
+
+
+class DataFile(NamedTuple):
+    """A Parquet file of a table.
+
+    ``path`` is relative to the table's folder. ``part`` is the value of the partition column, which is not in the file.
+    ``size`` is in bytes.
+    """
+
+    path: str
+    part: str
+    rows: int
+    size: int
+
+
+class Table:
+    """A table that this process writes."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, part: pa.Field, settings: Mapping[str, str]) -> None:
+        """Open the table below ``folder``; make it if there is none, and add the columns that it lacks.
+
+        ``schema``: the columns of its files. ``part``: the partition column. ``settings``: properties of a new table.
+        Raises ``ConfigError`` for a column of another type.
+        """
+        whole = schema.append(part)
+        if DeltaTable.is_deltatable(str(folder)):
+            self._table = DeltaTable(str(folder))
+            self._evolve(folder, Schema.from_arrow(whole))
+        else:
+            self._table = DeltaTable.create(
+                str(folder), whole, partition_by=part.name, name=folder.name, configuration=settings, mode="ignore"
+            )
+        self._part = part.name
+
+    def _evolve(self, folder: Path, schema: Schema) -> None:
+        present = {field.name: field.type for field in self._table.schema().fields}
+        for field in schema.fields:
+            if field.name in present and present[field.name] != field.type:
+                raise ConfigError(
+                    f"--out {folder.parent}: column {field.name} of table {folder.name} has the type "
+                    f"{present[field.name]}, and this release writes {field.type}; follow the topic into a new folder"
+                )
+        added = [field for field in schema.fields if field.name not in present]
+        if added:
+            self._table.alter.add_columns(added)
+            self._table.update_incremental()
+
+    @property
+    def batch(self) -> int:
+        """The last batch that was committed to the table; -1 before the first."""
+        return _batch_of(self._table)
+
+    @property
+    def writer(self) -> str:
+        """The run that may write, as ``claim`` named it; empty before the first."""
+        return self._table.metadata().configuration.get(WRITER, "")
+
+    def claim(self, writer: str) -> None:
+        """Name the run that may write from now on.
+
+        This changes the table's metadata, so by the rules of the format a commit that another run has begun fails.
+        """
+        self._table.alter.set_table_properties({WRITER: writer}, raise_if_not_exists=False)
+        self._table.update_incremental()
+
+    def refresh(self) -> None:
+        """Read the commits that were made since."""
+        self._table.update_incremental()
+
+    def commit(self, batch: int, added: Iterable[DataFile], removed: Iterable[DataFile] = ()) -> bool:
+        """Add and remove files in one commit. Do nothing, and return False, if the batch is there already.
+
+        The commit is on top of what this process has read last.
+        """
+        if batch <= self.batch:
+            return False
+        now_ms = wall_ms()
+        actions: list[AddAction | RemoveAction] = [
+            RemoveAction(file.path, True, now_ms, file.size, {self._part: file.part}) for file in removed
+        ]
+        actions += [
+            AddAction(file.path, file.size, {self._part: file.part}, now_ms, True, f'{{"numRecords": {file.rows}}}')
+            for file in added
+        ]
+        transaction = CommitProperties(app_transactions=[Transaction(APPLICATION, batch)])
+        try:
+            self._table.create_write_transaction(
+                actions,
+                "append",
+                self._table.schema(),
+                self._part,
+                commit_properties=transaction,
+                post_commithook_properties=_NO_CLEANUP,
+            )
+        except CommitFailedError:
+            self._table.update_incremental()
+            if batch > self.batch:
+                raise
+            return False
+        self._table.update_incremental()
+        return True
+
+    def files(self) -> list[DataFile]:
+        """The files of the newest version that this process has read."""
+        columns = pa.table(self._table.get_add_actions(flatten=True))
+        names = ("path", f"partition.{self._part}", "num_records", "size_bytes")
+        rows = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
+        return [DataFile(path, str(part), rows, size) for path, part, rows, size in rows]
+
+    def compact(self, part: str) -> int:
+        """Write the rows of a partition into few files again, as the format's OPTIMIZE does; how many were replaced."""
+        metrics = self._table.optimize.compact(partition_filters=[(self._part, "=", part)])
+        self._table.update_incremental()
+        return int(metrics["numFilesRemoved"])
+
+    def vacuum(self) -> None:
+        """Delete logs older than a week, and files that no version of that week has or no commit ever named."""
+        how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
+        if self._table.vacuum(KEPT_HOURS, dry_run=True, **how):
+            self._table.vacuum(KEPT_HOURS, dry_run=False, **how)
+        self._table.cleanup_metadata()
+        self._table.update_incremental()
+
+
+class TableIsYounger(LookupError):
+    """The table was made after the time that was asked for."""
+
+
+class Snapshot:
+    """One version of a table, for readers."""
+
+    def __init__(self, folder: Path, as_of: AsOf = None) -> None:
+        """Raises ``FileNotFoundError`` where there is no table, ``LookupError`` where it has no such version."""
+        self._folder = folder
+        try:
+            self._table = DeltaTable(str(folder))
+        except TableNotFoundError as error:
+            raise FileNotFoundError(str(folder)) from error
+        if as_of is None:
+            return
+        try:
+            self._table.load_as_version(as_of)
+        except (DeltaError, OverflowError) as error:
+            raise LookupError(
+                f"table {folder.name} has no such version: the newest is {self._table.version()}, and logs are deleted "
+                f"after {KEPT_HOURS // 24} days"
+            ) from error
+        if isinstance(as_of, datetime) and self.time > as_of:  # the library then takes the oldest that it has
+            problem = f"the oldest version of table {folder.name} is of {self.time.isoformat()}"
+            raise LookupError(problem) if self.version else TableIsYounger(problem)
+
+    @property
+    def version(self) -> int:
+        return self._table.version()
+
+    @property
+    def batch(self) -> int:
+        """The last batch in it; -1 before the first."""
+        return _batch_of(self._table)
+
+    @property
+    def time(self) -> datetime:
+        """When this version was committed: as the library, by the time of the log's file, in whole milliseconds."""
+        written = (self._folder / "_delta_log" / f"{self.version:020d}.json").stat().st_mtime_ns
+        return datetime.fromtimestamp(written // 1_000_000 / 1000, UTC)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(field.name for field in self._table.schema().fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self._table.schema().to_arrow())
+
+    def files(self) -> list[str]:
+        """Its files, with their whole paths."""
+        return self._table.file_uris()
+
+    def read(self, columns: Collection[str], condition: Any = None) -> pa.Table:
+        """These columns of the rows for which the expression of ``pyarrow.compute`` holds."""
+        files = pf.SubTreeFileSystem(str(self._folder), pf.LocalFileSystem())  # the library's own aborts at exit
+        return self._table.to_pyarrow_dataset(filesystem=files).to_table(columns=list(columns), filter=condition)
+
+
+def _batch_of(table: DeltaTable) -> int:
+    batch = table.transaction_version(APPLICATION)
+    return -1 if batch is None else batch
