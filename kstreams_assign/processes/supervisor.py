@@ -111,11 +111,12 @@ class Supervisor:
         del self._processes[number]
         self._urls.pop(number, None)
         was_ending = self._supervision.is_ending
-        effects = self._supervision.ended(number, ended.outcome, monotonic_ms())
+        now_ms = monotonic_ms()
+        effects = self._supervision.ended(number, ended.outcome, now_ms)
         if ended.outcome in {Outcome.REFUSED, Outcome.SHUT_DOWN} and self._refused is None:
             self._refused = ended
         state = self._supervision.states()[number]
-        rest_ms = max(0, state.restart_at_ms - monotonic_ms()) if state.state is State.RESTING else None
+        rest_ms = state.restart_at_ms - now_ms if state.state is State.RESTING else None
         self._report_end(ended, rest_ms, was_ending=was_ending)
         self._carry_out(effects)
 

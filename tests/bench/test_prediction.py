@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from bench.prediction import KINDS, TOGETHER, Row, described, grown, main, measure
+from bench.prediction import KINDS, TOGETHER, Row, main, measure
 from kstreams_assign.observe.streams_state import playable
+from tests.observe.random_streams_groups import described, grown
 
 GROUPS = 60
 

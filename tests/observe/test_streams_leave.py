@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from bench.prediction import described, grown
 from kstreams_assign.group.streams_outlook import LeaveOutlook
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.streams_leave import ALONE, NOT_THERE, leave_outlook
+from tests.observe.random_streams_groups import described, grown
 from tests.observe.test_streams_reasons import ALL, LOG, member, snapshot, tasks
 
 GROUP = snapshot(

@@ -32,8 +32,8 @@ def test_a_stuck_member_leaves_writes_nothing_of_what_it_did_and_comes_back(brok
     (warning,) = first.reported(StalledEvent)[0].warnings
     assert "max_poll_interval_ms = 6000: this member leaves the group" in warning
     free.set()
+    first.until_event(LostEvent)
     first.until_running(PARTITIONS // 2)
-    assert first.reported(LostEvent)
     app.send([b"word-%d" % (n % 97) for n in range(500)])
     app.until_counted()
     app.stop()

@@ -7,9 +7,8 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
 it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
 and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
-topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced,
-or first that a rebalance begins, and ``_send_offset_commit_request``, which is tried again in whatever generation is
-then the newest.
+topics without asking for them, ``_handle_heartbeat_response``, which alone learns that a static member is fenced, and
+``_send_offset_commit_request``, which is tried again in whatever generation is then the newest.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
 ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
@@ -71,7 +70,7 @@ class Protocolist(Protocol):
         ...
 
     def turn_soon(self) -> None:
-        """A heartbeat or a commit was refused, so ``needs_join`` or ``beat`` may have another answer now."""
+        """The client has learned of a rebalance or a loss: ``needs_join`` or ``beat`` has another answer now."""
         ...
 
 
@@ -165,24 +164,27 @@ class GroupClient:
         self._coordinator._send_offset_commit_request = send_offset_commit_request
 
     def _notice_refusals(self) -> None:
-        """Report each at once. The client only stops its heartbeats for a static member that is fenced."""
-        handle, rejoin = self._coordinator._handle_heartbeat_response, self._coordinator.request_rejoin
+        """Report each at once: a rebalance, a generation that is over, and, where the client says nothing, fencing."""
+        handle = self._coordinator._handle_heartbeat_response
 
         def handle_heartbeat_response(response: Any, send_time: float) -> None:
             try:
                 handle(response, send_time)
-            except BaseException as refused:
-                if isinstance(refused, FencedInstanceIdError):
-                    self._fenced = refused
+            except FencedInstanceIdError as fenced:
+                self._fenced = fenced
                 self._protocolist.turn_soon()
                 raise
 
-        def request_rejoin() -> None:
-            rejoin()
-            self._protocolist.turn_soon()
+        def waking(change: Callable[..., None]) -> Callable[..., None]:
+            def call(*arguments: Any, **named: Any) -> None:
+                change(*arguments, **named)
+                self._protocolist.turn_soon()
+
+            return call
 
         self._coordinator._handle_heartbeat_response = handle_heartbeat_response
-        self._coordinator.request_rejoin = request_rejoin
+        self._coordinator.request_rejoin = waking(self._coordinator.request_rejoin)
+        self._coordinator.reset_generation = waking(self._coordinator.reset_generation)
 
     def _retry_where_the_coordinator_fails(self) -> None:
         """Keep the client from giving up at an unexpected error of the coordinator.
