@@ -22,7 +22,7 @@ from kstreams_assign.events import AssignedEvent, DecisionEvent, JoiningEvent, L
 from kstreams_assign.model import Store, SubtopologyShape, TaskId
 from kstreams_assign.worker.group_member import Assignment, CommitDue, Lost
 
-APPLICATION, TOPIC, STORE = "large-group", "in", "counts"
+APPLICATION, TOPIC, STORE = "large-group", "large-group-in", "counts"
 TOPOLOGY = (SubtopologyShape((TOPIC,), (Store(STORE),)),)
 TURN_S = 0.01
 RECORDS = 1
