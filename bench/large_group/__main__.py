@@ -19,23 +19,23 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from bench.large_group.host import APPLICATION, RECORDS, STORE, TOPIC
 from bench.processes import Json
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.local import LocalBroker
+from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
+from tests.chaos.reading import records
 
 CHANGELOG = f"{APPLICATION}-{STORE}-changelog"
 IDLE_S = 60.0
 REST_S = 3.0
 """A group is at rest when for so long nothing has happened after its last assignment."""
-GROUP_KEY = 2
-"""Version of the keys of classic groups in ``__consumer_offsets``."""
 
 
 def main(arguments: list[str]) -> None:
@@ -74,18 +74,8 @@ def create_topics(servers: str, tasks: int) -> None:
 
 def largest_group_record(servers: str) -> int:
     """Return the bytes of the largest record of the group's metadata that the brokers have written."""
-    settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": "true"}
-    with closing(Consumer(settings)) as consumer:
-        counts = consumer.list_topics("__consumer_offsets").topics["__consumer_offsets"].partitions
-        consumer.assign([TopicPartition("__consumer_offsets", partition, 0) for partition in counts])
-        largest, ended = 0, 0
-        while ended < len(counts):
-            message = consumer.poll(10)
-            if message is None or message.error():
-                ended += 1
-            elif (key := message.key()) and int.from_bytes(key[:2]) == GROUP_KEY and APPLICATION.encode() in key:
-                largest = max(largest, len(message.value() or b""))
-        return largest
+    key = encode_offsets_key(GroupMetadataKey(APPLICATION))
+    return max(len(message.value() or b"") for message in records(servers, OFFSETS_TOPIC) if message.key() == key)
 
 
 class Group:
@@ -168,18 +158,17 @@ class Group:
 
     def idle(self) -> Json:
         """Nothing happens: heartbeats are kept, and cost something."""
-        before = self._usage()
+        before_s = self._cpu_s()
         self._events.clear()
         self._hear(IDLE_S)
-        cpu_s = sum(after["cpu_s"] - each["cpu_s"] for after, each in zip(self._usage(), before, strict=True))
-        return {"seconds": IDLE_S, **self._counts(), "cores": round(cpu_s / IDLE_S, 2)}
+        return {"seconds": IDLE_S, **self._counts(), "cores": round((self._cpu_s() - before_s) / IDLE_S, 2)}
 
     # --- what was heard -----------------------------------------------------------------
 
     def _until_rest(self) -> Json:
         """Wait until each task has one owner, all are in one generation, and nothing more is due."""
         self._events.clear()
-        before = self._usage()
+        before_s = self._cpu_s()
         began = reported_at = time.monotonic()
         while not (self._is_at_rest() and self._hear(REST_S) == 0):
             self._hear(0.1)
@@ -189,15 +178,14 @@ class Group:
             if now - reported_at > 10:
                 reported_at = now
                 print(f"{now - began:6.0f} s: {len(self._assigned)} assigned; {self._counts()}", file=sys.stderr)
-        joins = [event["at"] for event in self._events if event["what"] == "joining"]
-        assigned = [event["at"] for event in self._events if event["what"] == "assigned"]
-        usages = self._usage()
+        joined, assigned = self._events_of("joining"), self._events_of("assigned")
+        cpu_s = self._cpu_s() - before_s
         return {
-            "seconds": round(max(assigned) - min(joins), 2),
+            "seconds": round(max(event["at"] for event in assigned) - min(event["at"] for event in joined), 2),
             **self._counts(),
-            "cpu_s": round(sum(after["cpu_s"] - each["cpu_s"] for after, each in zip(usages, before, strict=True)), 1),
-            "rss_mib": round(sum(each["rss_mib"] for each in usages)),
-            "threads": sum(each["threads"] for each in usages),
+            "cpu_s": round(cpu_s, 1),
+            "rss_mib": round(sum(each["rss_mib"] for each in self._usages)),
+            "threads": sum(each["threads"] for each in self._usages),
         }
 
     def _is_at_rest(self) -> bool:
@@ -209,26 +197,28 @@ class Group:
             and not any(each["again"] or each["warmup"] for each in assigned.values())
         )
 
+    def _events_of(self, kind: str) -> list[Json]:
+        return [event for event in self._events if event["what"] == kind]
+
     def _counts(self) -> Json:
-        events = self._events
-        decisions = [event for event in events if event["what"] == "decision"]
-        joins = [event for event in events if event["what"] == "joining"]
+        decisions, joins = self._events_of("decision"), self._events_of("joining")
         return {
             "rounds": sum(event["kind"] == "round" for event in decisions),
-            "generations": len({event["generation"] for event in events if event["what"] == "assigned"}),
+            "generations": len({event["generation"] for event in self._events_of("assigned")}),
             "joins": len(joins),
             "reasons": dict(Counter(event["reason"].partition(",")[0] for event in joins)),
             "changed": sum(event["changed"] for event in decisions),
-            "lost": sum(event["what"] == "lost" for event in events),
+            "lost": len(self._events_of("lost")),
         }
 
-    def _usage(self) -> list[Json]:
+    def _cpu_s(self) -> float:
+        """Ask the processes of members for their usage, and return the processor time of all."""
         self._usages = []
         for number in range(len(self._hosts)):
             self._tell(number, "usage")
         while len(self._usages) < len(self._hosts):
             self._hear(0.1)
-        return sorted(self._usages, key=lambda each: each["cpu_s"])
+        return float(sum(each["cpu_s"] for each in self._usages))
 
     def _hear(self, seconds: float) -> int:
         """Take what is heard for so long; return how many events of members there were."""

@@ -90,7 +90,7 @@ def encode_group(
 
 
 def _shares(view: GroupView, trailer: GroupTrailer, leader: UUID, trim: Trim) -> Mapping[str, GroupTrailer]:
-    """Return what each member is told: equal trailers are one object."""
+    """Return the trailer of each member's assignment: equal trailers are one object."""
     if trim >= Trim.TRAILERS:
         return {}
     shares = {

@@ -3,9 +3,9 @@
 The coordinator writes each generation as one record (``GroupMetadataValue``): every member's subscription and
 assignment. Our trailer and the host maps are in each assignment and describe the whole group, so they grow with its
 square. A record that is too large makes SyncGroup fail, and the group rebalances for ever without an explanation. So
-our leader adds up the size. Above half of the limit each member is told its own tasks only, so the trailers no longer
-grow with the square. If that is not enough it warns, and leaves out first what only speeds things up (the trailers),
-then what only key lookups need (the standbys' host map).
+our leader adds up the size. Above half of the limit a trailer names its member's own tasks only, so the trailers no
+longer grow with the square. If that is not enough it warns, and leaves out first what only speeds things up (the
+trailers), then what only key lookups need (the standbys' host map).
 """
 
 from __future__ import annotations

@@ -199,12 +199,9 @@ def _may_commit(world: World, process: Process, task: TaskId) -> bool:
 
 
 def is_of_this_generation(world: World, process: Process) -> bool:
-    """Return whether a process is a member in the present generation of a classic group.
-
-    The number alone does not say it: after a move to another broker the group may use a number again.
-    """
-    client, group = process.membership.client, world.coordinator
-    return client.member_id in group.seats and client.generation == group.generation
+    """Return whether a process is a member in the present generation of a classic group."""
+    client = process.membership.client
+    return world.coordinator.is_present(client.member_id, client.generation)
 
 
 class FencedIsSilent(Checker):

@@ -317,6 +317,13 @@ class Coordinator:
 
     def may_commit(self, member_id: str, generation: int, task: TaskId) -> bool:  # noqa: ARG002
         """Return whether a member of this generation may commit."""
+        return self.is_present(member_id, generation)
+
+    def is_present(self, member_id: str, generation: int) -> bool:
+        """Return whether this is a member in the present generation.
+
+        The number alone does not show it: after a move to another broker the group may use a number again.
+        """
         return member_id in self.seats and generation == self.generation
 
     # --- another broker takes over ----------------------------------------------------------

@@ -50,7 +50,7 @@ class GroupClient(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None: ...
 
     def commit_once(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit in the generation of now, and in no other; nobody asks what it came to."""
+        """Commit in the generation of now, and in no other; its outcome is not reported."""
         ...
 
 

@@ -191,7 +191,7 @@ class StreamsMembership:
                 assert_never(effect)
 
     def _give(self, order: do.AdoptTasks) -> None:
-        """Give the loop an assignment, once the brokers have told the input partitions of its tasks."""
+        """Give the loop an assignment, once the brokers have reported the input partitions of its tasks."""
         if self._waiting is not order:
             return  # the membership was lost meanwhile
         if self._world.lookup_fails():

@@ -101,7 +101,7 @@ class GroupTrailer:
 
 
 def whole_trailer(trailers: Iterable[GroupTrailer]) -> GroupTrailer | None:
-    """Put together what the members of one generation were told; in a large group each is told its own tasks only."""
+    """Merge the trailers of one generation's assignments; in a large group each names its member's own tasks only."""
     distinct: list[GroupTrailer] = []
     for trailer in trailers:
         if not distinct or trailer != distinct[-1]:

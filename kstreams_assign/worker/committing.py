@@ -43,6 +43,12 @@ from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
+from kstreams_assign.worker.commit_membership import (
+    UNNAMED_MS,
+    CommitMembership,
+    GenerationEnded,
+    Members,
+)
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.record_outputs import RecordOutputs, TransactionalOutputs
@@ -50,12 +56,6 @@ from kstreams_assign.worker.refusals import Refusals
 from kstreams_assign.worker.sender import Calls, Sender
 from kstreams_assign.worker.shares import Share, last_rows, rows_in_order
 from kstreams_assign.worker.task_workspace import TaskWorkspace
-from kstreams_assign.worker.transaction_membership import (
-    UNNAMED_MS,
-    GenerationEnded,
-    Members,
-    TransactionMembership,
-)
 
 WAIT_S = 5.0
 """How long a commit that is awaited waits for each of its answers: closing must not hang on a broker."""
@@ -132,7 +132,7 @@ class Committer:
         self._timeout_s = timeout_s
         self._log = log
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
-        self._membership = TransactionMembership(commits)
+        self._membership = CommitMembership(commits)
         self._sender = Sender("kstreams-commit") if calls is None else calls
         self._refusals = Refusals() if refusals is None else refusals
         self._shares: Sequence[Share] = ()

@@ -133,9 +133,9 @@ def test_it_leaves_at_once_where_waiting_has_no_use() -> None:
     assert stateless == [LeaveGroup(STATELESS)]
     (leave,) = Leaver().handle(LookFailed("not allowed", passing=False))
     assert leave == LeaveGroup("what the others will get is not known: not allowed", is_refused=True)
-    nobody = Leaver()
-    nobody.handle(seen(java=(1,)))
-    assert nobody.turn(ANSWER_MS)[-1] == LeaveGroup(
+    java_only = Leaver()
+    java_only.handle(seen(java=(1,)))
+    assert java_only.turn(ANSWER_MS)[-1] == LeaveGroup(
         "no member that gets its tasks restores them first", frozenset(), tasks(1), is_refused=True
     )
 

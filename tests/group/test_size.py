@@ -57,25 +57,25 @@ def below(size: int, share: float) -> int:
 
 @pytest.fixture(scope="module")
 def own(whole: int) -> int:
-    """Return the size of the record in which each member is told its own tasks only."""
+    """Return the size of the record in which each trailer names its member's own tasks only."""
     little = group(below(whole, WARN_SHARE))
     assert not seen(little)[1]
     assert little.record_bytes < whole
     return little.record_bytes
 
 
-def test_above_half_the_limit_each_member_is_told_its_own_tasks_only() -> None:
+def test_above_half_the_limit_each_trailer_names_its_members_own_tasks_only() -> None:
     little = group()
     little.add(MEMBERS + 2, "second.orders.example:8080")
     complete, little.record_bytes_max = deepcopy(little), below(whole_size(little), WARN_SHARE)
     for each in (complete, little):
         each.rebalance()
-    leader, one, other, bystander = (UUID(int=number) for number in (1, MEMBERS + 1, MEMBERS + 2, 2))
-    all_of_it = told(complete, bystander)
-    assert all_of_it.warmups.keys() == {one, other}
-    assert told(little, bystander) == replace(all_of_it, warmups={})
-    assert told(little, leader) == told(complete, leader), "this process is likely to lead again"
-    assert told(little, one) == replace(told(complete, one), warmups={one: all_of_it.warmups[one]})
+    leader, first, second, bystander = (UUID(int=number) for number in (1, MEMBERS + 1, MEMBERS + 2, 2))
+    all_of_it = adopted_by(complete, bystander)
+    assert all_of_it.warmups.keys() == {first, second}
+    assert adopted_by(little, bystander) == replace(all_of_it, warmups={})
+    assert adopted_by(little, leader) == adopted_by(complete, leader), "this process is likely to lead again"
+    assert adopted_by(little, first) == replace(adopted_by(complete, first), warmups={first: all_of_it.warmups[first]})
 
 
 def whole_size(little: LittleGroup) -> int:
@@ -86,14 +86,14 @@ def whole_size(little: LittleGroup) -> int:
     return copied.record_bytes
 
 
-def told(little: LittleGroup, process: UUID) -> Adopted:
+def adopted_by(little: LittleGroup, process: UUID) -> Adopted:
     adopted = little.members[process].adopted
     assert adopted is not None
     return adopted
 
 
 @pytest.mark.parametrize("leader_leaves", [False, True])
-def test_tasks_that_were_withheld_come_although_only_the_leader_was_told_of_all(leader_leaves: bool) -> None:
+def test_tasks_that_were_withheld_come_although_only_the_leader_knew_all_of_them(leader_leaves: bool) -> None:
     little = group()
     newcomers = [little.members[UUID(int=MEMBERS + 1)], little.add(MEMBERS + 2, "second.orders.example:8080")]
     for newcomer in newcomers:  # warm already, so what moves to them moves now
@@ -101,17 +101,17 @@ def test_tasks_that_were_withheld_come_although_only_the_leader_was_told_of_all(
     little.record_bytes_max = below(whole_size(little), WARN_SHARE)
     withheld = little.rebalance().withheld
     assert len(set(withheld.values())) == 2
-    assert told(little, UUID(int=1)).promised == withheld
+    assert adopted_by(little, UUID(int=1)).promised == withheld
     for newcomer in newcomers:
         mine = {task: owner for task, owner in withheld.items() if owner == newcomer.process}
-        assert told(little, newcomer.process).promised == mine
+        assert adopted_by(little, newcomer.process).promised == mine
     if leader_leaves:
         little.remove(1)
     little.settle()
     assert len(little.owners()) == TASKS
 
 
-def test_what_each_was_told_makes_the_whole_again() -> None:
+def test_the_trailers_of_all_members_make_the_whole_again() -> None:
     processes = [UUID(int=number) for number in range(1, 5)]
     tasks = [TaskId(0, number) for number in range(12)]
     trailer = GroupTrailer(

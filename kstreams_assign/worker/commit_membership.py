@@ -38,7 +38,7 @@ class GenerationEnded(Exception):
     """The group refused offsets because a join of this member has ended the generation: it keeps its tasks."""
 
 
-class TransactionMembership:
+class CommitMembership:
     """For one commit after another; ``begin`` says that the next one begins."""
 
     def __init__(self, members: Members) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kstreams_assign.errors import CommitDeferred, CommitRefused
 from kstreams_assign.group.values import MemberId
-from kstreams_assign.worker.transaction_membership import GenerationEnded, TransactionMembership
+from kstreams_assign.worker.commit_membership import CommitMembership, GenerationEnded
 
 OLD, NEW = MemberId(7, "a member", None), MemberId(8, "a member", None)
 REFUSED = CommitRefused("ILLEGAL_GENERATION")
@@ -37,14 +37,14 @@ def members() -> Members:
 
 
 @pytest.fixture
-def membership(members: Members) -> TransactionMembership:
-    membership = TransactionMembership(members)
+def membership(members: Members) -> CommitMembership:
+    membership = CommitMembership(members)
     membership.begin()
     return membership
 
 
 def test_a_member_that_joins_again_keeps_its_tasks_and_waits_for_the_new_generation(
-    members: Members, membership: TransactionMembership
+    members: Members, membership: CommitMembership
 ) -> None:
     members.unjoined = CommitDeferred("joining")
     assert membership.member() == OLD
@@ -57,16 +57,14 @@ def test_a_member_that_joins_again_keeps_its_tasks_and_waits_for_the_new_generat
     assert membership.member() == NEW
 
 
-def test_a_member_that_has_joined_meanwhile_keeps_its_tasks(
-    members: Members, membership: TransactionMembership
-) -> None:
+def test_a_member_that_has_joined_meanwhile_keeps_its_tasks(members: Members, membership: CommitMembership) -> None:
     members.now = NEW
     with pytest.raises(GenerationEnded):
         membership.refused(OLD, REFUSED)
     assert membership.unnamed_ms is None, "it knows the new generation"
 
 
-def test_a_member_that_does_not_join_is_out_of_the_group(members: Members, membership: TransactionMembership) -> None:
+def test_a_member_that_does_not_join_is_out_of_the_group(members: Members, membership: CommitMembership) -> None:
     membership.refused(OLD, REFUSED)
     members.unjoined = CommitRefused("in no generation")
     membership.refused(OLD, REFUSED)
@@ -76,7 +74,7 @@ def test_a_member_that_does_not_join_is_out_of_the_group(members: Members, membe
 
 
 def test_a_membership_that_was_lost_since_the_commit_began_sends_nothing(
-    members: Members, membership: TransactionMembership
+    members: Members, membership: CommitMembership
 ) -> None:
     members.losses, members.now = 1, NEW
     with pytest.raises(CommitRefused, match="was lost"):
@@ -87,7 +85,7 @@ def test_a_membership_that_was_lost_since_the_commit_began_sends_nothing(
 
 
 def test_the_next_commit_sends_under_a_generation_that_was_refused(
-    members: Members, membership: TransactionMembership
+    members: Members, membership: CommitMembership
 ) -> None:
     """A coordinator that moves before it has stored a generation gives the same number again."""
     members.unjoined = CommitDeferred("joining")
