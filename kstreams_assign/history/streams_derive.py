@@ -210,7 +210,7 @@ class StreamsGroup:
             move.place = list(at)
         planned = sum(move.planned for move in moves)
         counted = (None, None) if memory.before is None else (planned, len(moves) - planned)
-        seen = StreamsGeneration(at, state, target, dict(memory.current), memory.members, memory.changelogs)
+        seen = StreamsGeneration(at, state, target, memory)
         cause = streams_cause(target, memory.before, completed=state != RECONCILING)
         add_generation(self._tables, seen, cause, counted, sampled_near(self._ends, time_ms))
         if state == STABLE:

@@ -76,9 +76,10 @@ class Target:
 
 @dataclass
 class StreamsMove:
-    """A movement. Its row is written once it is ``settled`` (its gap is as well known as it will be) and has a place.
+    """A movement.
 
-    ``place`` is that of the rebalance, which is known when the rebalance ends.
+    ``settled``: its gap is as well known as it will be. ``place`` is that of the rebalance, which is known when the
+    rebalance ends.
     """
 
     task: str
@@ -94,6 +95,11 @@ class StreamsMove:
     gap_ms: int | None = None
     settled: bool = False
     place: Cell | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether its row can be written."""
+        return self.settled and self.place is not None
 
 
 @dataclass

@@ -140,9 +140,8 @@ def settle_overdue(memory: StreamsMemory, now_ms: int) -> None:
 
 def settled_moves(memory: StreamsMemory) -> list[StreamsMove]:
     """Take the movements out whose rows are complete."""
-    done = [move for move in memory.moves if move.settled and move.place is not None]
-    if done:
-        memory.moves = [move for move in memory.moves if not (move.settled and move.place is not None)]
+    done = [move for move in memory.moves if move.complete]
+    memory.moves = [move for move in memory.moves if not move.complete]
     return done
 
 

@@ -5,7 +5,7 @@ What lives here: values -> rows in the order of ``tables.COLUMNS``. What must no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,31 +13,25 @@ from kstreams_assign.history.balance_rows import evenness
 from kstreams_assign.history.causes import Cause
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.seen import Place
-from kstreams_assign.history.streams_memory import CurrentTasks, StoredStreamsMember, StreamsMove, Target
+from kstreams_assign.history.streams_memory import StoredStreamsMember, StreamsMemory, StreamsMove, Target
 from kstreams_assign.history.tables import STREAMS_PROTOCOL, Tables, append_rows
 
 
 @dataclass(frozen=True)
 class StreamsGeneration:
-    """A rebalance at its end. ``members`` are those of that moment, ``target.members`` those that it was made for."""
+    """A rebalance at its end. ``group`` is of that moment, ``target`` what it was made for."""
 
     place: Place
     state: str
     target: Target
-    current: Mapping[str, CurrentTasks]
-    members: Mapping[str, StoredStreamsMember]
-    changelogs: Mapping[str, list[str]]
-
-    def process_of(self, member_id: str) -> str | None:
-        member = self.members.get(member_id)
-        return None if member is None else member.process_id
+    group: StreamsMemory
 
     @cached_property
     def threads(self) -> dict[str, int]:
         """Process -> how many members it has now."""
         counts: dict[str, int] = {}
-        for member_id in self.current:
-            process = self.process_of(member_id)
+        for member_id in self.group.current:
+            process = self.group.process_of(member_id)
             if process is not None:
                 counts[process] = counts.get(process, 0) + 1
         return counts
@@ -46,8 +40,8 @@ class StreamsGeneration:
     def racks(self) -> dict[str, list[str]]:
         """``tag=value`` -> the processes that carry it."""
         racks: dict[str, list[str]] = {}
-        for member_id in self.current:
-            member = self.members.get(member_id)
+        for member_id in self.group.current:
+            member = self.group.members.get(member_id)
             for key, value in member.tags if member else ():
                 processes = racks.setdefault(f"{key}={value}", [])
                 if member is not None and member.process_id not in processes:
@@ -87,8 +81,8 @@ def _member(place: Place, member_id: str, member: StoredStreamsMember) -> tuple[
 def _placements(seen: StreamsGeneration) -> list[tuple[object, ...]]:
     """What each member owns, without what it is to give up: as StreamsGroupDescribe has it."""
     return [
-        (*seen.place, task, _number(task), role, True, seen.process_of(member_id), member_id, None)
-        for member_id, tasks in seen.current.items()
+        (*seen.place, task, _number(task), role, True, seen.group.process_of(member_id), member_id, None)
+        for member_id, tasks in seen.group.current.items()
         for role in ("active", "standby", "warmup")
         for task in getattr(tasks, role)
     ]
@@ -101,7 +95,7 @@ def _number(task: str) -> int | None:
 
 
 def _end_offsets(seen: StreamsGeneration, ends: Iterable[EndOffset]) -> list[tuple[object, ...]]:
-    subtopology_of = {topic: name for name, topics in seen.changelogs.items() for topic in topics}
+    subtopology_of = {topic: name for name, topics in seen.group.changelogs.items() for topic in topics}
     return [
         (
             *seen.place,
@@ -115,8 +109,8 @@ def _end_offsets(seen: StreamsGeneration, ends: Iterable[EndOffset]) -> list[tup
 def _balance(seen: StreamsGeneration) -> list[tuple[object, ...]]:
     owners: dict[str, str] = {}
     copies: dict[str, list[str]] = {}
-    for member_id, tasks in seen.current.items():
-        process = seen.process_of(member_id)
+    for member_id, tasks in seen.group.current.items():
+        process = seen.group.process_of(member_id)
         if process is not None:
             owners |= dict.fromkeys(tasks.active, process)
             for task in (*tasks.standby, *tasks.warmup):

@@ -82,6 +82,14 @@ class _Consumer(KafkaConsumer):  # type: ignore[misc]
             super().__init__(**settings)
 
 
+class _Offsets(dict[KafkaTopicPartition, OffsetAndMetadata]):
+    """The offsets of one commit. ``losses``: how often the membership was lost when the commit began."""
+
+    def __init__(self, offsets: Mapping[KafkaTopicPartition, OffsetAndMetadata], losses: int) -> None:
+        super().__init__(offsets)
+        self.losses = losses
+
+
 class GroupClient:
     """One member's connection to its group. ``join``, ``beat`` and ``close`` belong to one thread; the rest to any."""
 
@@ -104,8 +112,6 @@ class GroupClient:
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics), rack)
         self._protocolist = protocolist
         self._losses = 0
-        self._commits: dict[int, int] = {}
-        """The offsets of each commit under way, by identity, and how often the membership was lost when it began."""
         with translated("connect to the brokers"):
             self._consumer = _Consumer(
                 group_id=group_id,
@@ -157,7 +163,7 @@ class GroupClient:
         send = self._coordinator._send_offset_commit_request
 
         async def send_offset_commit_request(offsets: Any) -> None:
-            if self._commits.get(id(offsets), self._losses) != self._losses:
+            if isinstance(offsets, _Offsets) and offsets.losses != self._losses:
                 raise CommitFailedError("the membership was lost after the commit had begun")
             await send(offsets)
 
@@ -294,12 +300,8 @@ class GroupClient:
         wanted = {
             KafkaTopicPartition(*p): OffsetAndMetadata(offset, metadata.get(p, ""), -1) for p, offset in offsets.items()
         }
-        self._commits[id(wanted)] = self._losses
-        try:
-            with translated("commit offsets"):
-                self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
-        finally:
-            del self._commits[id(wanted)]
+        with translated("commit offsets"):
+            self._consumer.commit(_Offsets(wanted, self._losses), timeout_ms=timeout_s * 1000)
 
     def close(self, timeout_s: float, *, leave: bool) -> tuple[str, str | None] | None:
         """Disconnect, and leave the group or stay in it.
