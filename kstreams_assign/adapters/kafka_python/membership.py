@@ -18,6 +18,7 @@ but for the leader's look-ups, which have a deadline while heartbeats are off an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -112,6 +113,10 @@ class GroupClient:
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics), rack)
         self._protocolist = protocolist
         self._losses = 0
+        self._updates = 0
+        """How many times the client has read the topics' metadata."""
+        self._counted: tuple[int, AbstractSet[str], dict[str, int]] = -1, frozenset(), {}
+        """The partitions of each topic, with the number of updates and the topics that they were counted at."""
         with translated("connect to the brokers"):
             self._consumer = _Consumer(
                 group_id=group_id,
@@ -126,6 +131,7 @@ class GroupClient:
                 self._consumer.close(autocommit=False, timeout_ms=0)
                 raise
         self._coordinator = self._consumer._coordinator
+        self._coordinator._cluster.add_listener(self._metadata_read)
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._refusals = session_refused(settings["session_timeout_ms"])
         _read_foreign_bytes(self._coordinator, assignor)
@@ -215,10 +221,18 @@ class GroupClient:
         """Whether the broker, the topics' metadata or ``request_rejoin`` wants a rebalance."""
         return bool(self._coordinator.need_rejoin())
 
-    def partition_counts(self) -> dict[str, int]:
+    def partition_counts(self) -> Mapping[str, int]:
         """How many partitions each subscribed topic has, as far as the client's metadata knows."""
-        cluster = self._coordinator._cluster
-        return {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in self._consumer.subscription() or ()}
+        cluster, topics = self._coordinator._cluster, self._consumer.subscription() or frozenset()
+        updates, known, counts = self._counted
+        if (updates, known) != (self._updates, topics):  # the client copies all partitions of a topic to count them
+            updates = self._updates
+            counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+            self._counted = updates, topics, counts
+        return counts
+
+    def _metadata_read(self, _cluster: object) -> None:
+        self._updates += 1
 
     def request_rejoin(self) -> None:
         self._coordinator.request_rejoin()
