@@ -61,6 +61,7 @@ ROOM_OF_PACKAGE = {
     "pyspark": ("history",),
     "pyarrow": ("history",),
     "deltalake": ("history/delta.py",),
+    "duckdb": ("history/ask/answer.py",),
     "plotly": ("history/report",),
     "prometheus_client": ("status",),
     "typer": (

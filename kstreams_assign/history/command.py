@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.ask.formats import Format
 
 app = typer.Typer(
     help="The rebalance history: __consumer_offsets as tables, a report, and a what-if of the whole fleet.\n\n"
@@ -24,6 +25,10 @@ app = typer.Typer(
 Out = Annotated[Path, typer.Option("--out", help="Folder of the tables.")]
 Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://HOST:7077, yarn, k8s://...")]
 Conf = Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark: KEY=VALUE.")]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", help="Read the tables as they were: a version of rebalances, or a time (ISO 8601)."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
 
 
@@ -81,10 +86,7 @@ def report(
     days: Annotated[
         int | None, typer.Option("--days", min=1, help="Show only this many days before the newest record.")
     ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="Show the tables as they were: a version of rebalances, or a time (ISO 8601)."),
-    ] = None,
+    as_of: AsOfOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the tables as one self-contained page; progress goes to standard error.
@@ -103,6 +105,54 @@ def report(
         typer.echo(json.dumps({**dataclasses.asdict(summary), "html": str(summary.html)}))
         return
     typer.echo("\n".join((f"wrote {summary.html.absolute()}", f"{summary.size:,} bytes", *summary.headlines)))
+
+
+@app.command()
+def ask(
+    question: Annotated[str | None, typer.Argument(help="One of the questions; without it they are listed.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the tables.")] = Path("history"),
+    group: Annotated[str | None, typer.Option("--group", help="Ask about this group alone.")] = None,
+    days: Annotated[int | None, typer.Option("--days", min=1, help="How far back to look.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Look back from this time (ISO 8601); default: the newest rebalance.")
+    ] = None,
+    as_of: AsOfOption = None,
+    how: Annotated[Format, typer.Option("--format", help="Of the rows.")] = Format.TEXT,
+    file: Annotated[Path | None, typer.Option("--file", help="Write the rows there instead of printing them.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also draw a page with a plot.")] = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Print a script for DuckDB that asks the same, and end.")] = False,
+) -> None:
+    """Answer a question about the history: a sentence, a table, and with --html a plot.
+
+    Exit status 2 if there is no such question, or the folder has no tables.
+
+    Examples:
+
+      kstreams-assign history ask
+
+      kstreams-assign history ask costly-groups --out history --days 7 --html costly.html
+
+      kstreams-assign history ask deployments --out history --until 2026-11-25T06:00Z --format csv
+    """
+    from kstreams_assign.history.ask import answer as asking
+    from kstreams_assign.history.ask import show
+    from kstreams_assign.history.ask.questions import QUESTIONS
+
+    if question is None:
+        typer.echo(show.listed([(each.name, each.text, each.days) for each in QUESTIONS.values()]))
+        return
+    if question not in QUESTIONS:
+        raise ConfigError(f"ask {question!r}: there is no such question; ask one of {', '.join(QUESTIONS)}")
+    until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
+    asked = asking.Asked(out, QUESTIONS[question], days, until_ms, group, _as_of(as_of))
+    if sql:
+        typer.echo(asking.script(asked), nl=False)
+        return
+    answer = asking.answer(asked)
+    if html is not None:
+        show.draw(answer, html)
+        typer.echo(f"wrote {html.absolute()}", err=True)
+    show.write(answer, how, file)
 
 
 @app.command("what-if")
@@ -170,15 +220,19 @@ def compact(out: Out) -> None:
 
 
 def _as_of(text: str | None) -> int | datetime | None:
-    """A version, or a time, which is in UTC if it names no zone."""
+    """A version, or a time."""
     if text is None or text.isdecimal():
         return None if text is None else int(text)
+    return _time("--as-of", text, "a version of the table rebalances, or ")
+
+
+def _time(option: str, text: str, or_else: str = "") -> datetime:
+    """A time, which is in UTC if it names no zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(
-            f"--as-of {text!r} is not allowed; give a version of the table rebalances, or a time such as "
-            "2026-11-25T12:00:00Z"
+            f"{option} {text!r} is not allowed; give {or_else}a time such as 2026-11-25T12:00:00Z"
         ) from error
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

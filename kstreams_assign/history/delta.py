@@ -217,10 +217,14 @@ class Snapshot:
         """Its files, with their whole paths."""
         return self._table.file_uris()
 
+    def dataset(self) -> Any:
+        """Its rows as a dataset of Arrow."""
+        files = pf.SubTreeFileSystem(str(self._folder), pf.LocalFileSystem())  # the library's own aborts at exit
+        return self._table.to_pyarrow_dataset(filesystem=files)
+
     def read(self, columns: Collection[str], condition: Any = None) -> pa.Table:
         """These columns of the rows for which the expression of ``pyarrow.compute`` holds."""
-        files = pf.SubTreeFileSystem(str(self._folder), pf.LocalFileSystem())  # the library's own aborts at exit
-        return self._table.to_pyarrow_dataset(filesystem=files).to_table(columns=list(columns), filter=condition)
+        return self.dataset().to_table(columns=list(columns), filter=condition)
 
 
 def _batch_of(table: DeltaTable) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import delta
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.report.rows import TABLES, Columns, Row, rows_of
+from kstreams_assign.history.report.words import many
+from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.writing import refuse_old_tables
 
 
@@ -48,6 +51,13 @@ class TablesReader:
         """The columns that the table has; none if there is no such table."""
         snapshot = self._snapshots.get(table)
         return frozenset() if snapshot is None else snapshot.columns - {"day"}
+
+    def dataset(self, table: str) -> Any:
+        """The table as a dataset of Arrow, with the column ``day``; without rows if there is no such table."""
+        snapshot = self._snapshots.get(table)
+        if snapshot is not None:
+            return snapshot.dataset()
+        return SCHEMAS[table].append(pa.field("day", pa.date32())).empty_table()
 
     def read(self, table: str, columns: list[str], groups: Collection[str] | None, since_ms: int | None) -> Columns:
         """These columns of the rows of ``groups`` (None: all) that are not older than ``since_ms`` (None: all)."""
@@ -95,6 +105,13 @@ def no_tables(folder: str) -> ConfigError:
         f"--out {folder}: the folder has no table of the history; "
         f"write them first: kstreams-assign history follow --out {folder}"
     )
+
+
+def no_group(group: str, known: Collection[str]) -> ConfigError:
+    """What ``--group`` may name instead."""
+    near = get_close_matches(group, known, n=3) or sorted(known)[:3]
+    groups = f"the tables have {many(len(known), 'group')}, such as {', '.join(map(repr, near))}"
+    return ConfigError(f"--group {group!r} is in no table; {groups if near else 'they are empty'}")
 
 
 def damaged(place: object, wrong: Exception) -> ConfigError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,12 +95,12 @@ def _fleet(
     reader: TablesReader, group: str | None, days: int | None
 ) -> tuple[FleetView, int | None, dict[str, list[Rebalance]]]:
     """The overview, from when on rows count, and the generations by group."""
-    from kstreams_assign.history.report.read import rows, split
+    from kstreams_assign.history.report.read import no_group, rows, split
 
     groups = None if group is None else {group}
     rebalances = list(rows(reader, Rebalance, groups))
     if group is not None and not rebalances:
-        raise _no_group(group, {row.group for row in rows(reader, Rebalance)})
+        raise no_group(group, {row.group for row in rows(reader, Rebalance)})
     since_ms = None
     if days is not None and rebalances:
         since_ms = max(row.time_ms for row in rebalances) - days * DAY_MS
@@ -113,16 +112,6 @@ def _fleet(
         rows(reader, Count, None, since_ms),
     )
     return fleet, since_ms, split(rebalances)
-
-
-def _no_group(group: str, known: set[str]) -> ConfigError:
-    near = get_close_matches(group, known, n=3) or sorted(known)[:3]
-    hint = (
-        f"the tables have {words.many(len(known), 'group')}, such as {', '.join(map(repr, near))}"
-        if near
-        else "they are empty"
-    )
-    return ConfigError(f"--group {group!r} is in no table; {hint}")
 
 
 def _views(

@@ -1,0 +1,140 @@
+"""From a folder of tables to the rows of a question: DuckDB runs its SQL over one version of each table.
+
+What lives here: which rows a question sees, and DuckDB. What must not: what the rows mean (``questions``), and how they
+are shown (``show``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import duckdb
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from kstreams_assign.history.ask.questions import Question
+from kstreams_assign.history.delta import AsOf
+from kstreams_assign.history.report.read import TablesReader, damaged, no_group
+
+DAY_MS = 24 * 3_600_000
+
+TABLES = ("rebalances", "movements", "members", "end_offsets")
+"""What questions may ask."""
+
+OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+"""DuckDB fetches nothing from the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time that is asked about, in milliseconds since 1970 UTC: after ``since_ms``, and not after ``until_ms``."""
+
+    since_ms: int
+    until_ms: int
+
+    def __str__(self) -> str:
+        return " to ".join(f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" for ms in self._ends)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return self.since_ms, self.until_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller wants: the last ``days`` before ``until_ms``, or before the newest generation.
+
+    ``group``: of this group alone.
+    """
+
+    folder: Path
+    question: Question
+    days: int | None = None
+    until_ms: int | None = None
+    group: str | None = None
+    as_of: AsOf = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows, their columns in ``table.column_names``."""
+
+    question: Question
+    span: Span
+    table: Any
+
+    @property
+    def rows(self) -> Sequence[dict[str, Any]]:
+        listed: list[dict[str, Any]] = self.table.to_pylist()
+        return listed
+
+    @property
+    def sentence(self) -> str:
+        return self.question.sentence(self.rows)
+
+
+def answer(asked: Asked) -> Answer:
+    """Ask. Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group."""
+    reader = TablesReader(asked.folder, asked.as_of)
+    try:
+        return answer_from({table: reader.dataset(table) for table in TABLES}, asked)
+    except (duckdb.Error, pa.ArrowException, OSError) as wrong:
+        raise damaged(asked.folder, wrong) from wrong
+
+
+def answer_from(tables: Mapping[str, Any], asked: Asked) -> Answer:
+    """Ask these tables, which Arrow holds or reads. Raises ``ConfigError`` for an unknown group."""
+    with duckdb.connect(config={"temp_directory": gettempdir(), **OFFLINE}) as connection:
+        for table in TABLES:
+            connection.register(f"all_{table}", tables[table])
+        span = _span(asked, connection)
+        connection.execute(views(span, asked.group, {table: f"all_{table}" for table in TABLES}))
+        rows = connection.execute(asked.question.query).to_arrow_table()
+    return Answer(asked.question, span, rows)
+
+
+def script(asked: Asked) -> str:
+    """The same as one script for DuckDB alone, with its reader of Delta Lake. It reads the newest versions."""
+    reader = TablesReader(asked.folder)
+    with duckdb.connect(config=OFFLINE) as connection:
+        connection.register("all_rebalances", reader.dataset("rebalances"))
+        span = _span(asked, connection)
+    places = {table: f"delta_scan({_literal(str(asked.folder.absolute() / table))})" for table in TABLES}
+    return f"install delta;\nload delta;\n{views(span, asked.group, places)}\n{asked.question.query.rstrip()};\n"
+
+
+def views(span: Span, group: str | None, places: Mapping[str, str]) -> str:
+    """The tables of a question as views: what of each place it sees. ``day`` lets a reader leave out old files."""
+    days = [datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (span.since_ms, span.until_ms)]
+    conditions = [
+        f"day between date '{days[0]}' and date '{days[1]}'",
+        f"time_ms > {span.since_ms} and time_ms <= {span.until_ms}",
+        *([] if group is None else [f'"group" = {_literal(group)}']),
+    ]
+    rows = " and ".join(conditions)
+    return "\n".join(f"create temp view {table} as from {place} where {rows};" for table, place in places.items())
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _span(asked: Asked, connection: duckdb.DuckDBPyConnection) -> Span:
+    until_ms = asked.until_ms
+    if asked.group is not None or until_ms is None:
+        found = connection.execute(
+            'select "group", max(time_ms) from all_rebalances group by "group" order by "group"'
+        ).fetchall()
+        newest = dict(found)
+        if asked.group is not None and asked.group not in newest:
+            raise no_group(asked.group, newest)
+        if until_ms is None:
+            until_ms = max(newest.values(), default=0)
+    return Span(until_ms - (asked.days or asked.question.days) * DAY_MS, until_ms)

@@ -1,0 +1,242 @@
+"""``history ask``: each question's SQL beside plain loops, what it sees, and how an answer is shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.ask.answer import DAY_MS, TABLES, Asked, answer, answer_from, script
+from kstreams_assign.history.ask.formats import Format, as_csv, as_json
+from kstreams_assign.history.ask.questions import QUESTIONS
+from kstreams_assign.history.ask.show import draw, write
+from kstreams_assign.history.schemas import SCHEMAS
+from kstreams_assign.history.tables import COLUMNS
+from tests.history.ask_twin import TWINS
+from tests.history.report_data import NOON_MS, Story, derived, write_tables
+
+MINUTE_MS = 60_000
+CAUSES = ("join", "leave", "replace", "follow_up", "probe", "rejoin", None)
+ALL_DAYS = 10_000
+
+
+def random_rows(seed: int) -> dict[str, list[dict[str, object]]]:
+    """A history of a few groups that no derivation would write: every column that may be null is, now and then."""
+    random = Random(seed)
+    rows: dict[str, list[dict[str, object]]] = {table: [] for table in TABLES}
+    for group in random.sample(["orders", "bills", "it's", "größe"], random.randint(1, 3)):
+        now_ms = NOON_MS
+        for generation in range(random.randint(1, 12)):
+            now_ms += random.choice([0, 1_000, 5 * MINUTE_MS, 11 * MINUTE_MS, 600_000, 40 * MINUTE_MS])
+            add_generation(rows, random, (group, generation, random.randint(0, 1), generation * 3, now_ms))
+    return rows
+
+
+def add_generation(rows, random, place):
+    def processes():
+        return random.choice([None, [], random.sample("abcd", random.randint(1, 3))])
+
+    def add(table, **values):
+        rows[table].append(
+            {**dict.fromkeys(COLUMNS[table]), **dict(zip(COLUMNS[table], place, strict=False)), **values}
+        )
+
+    gone = processes()
+    joined = processes()
+    joined = joined and [process for process in joined if process not in (gone or ())]
+    add("rebalances", cause=random.choice(CAUSES), joined=joined, gone=gone, processes=random.randint(1, 6))
+    for number in range(random.randint(0, 3)):
+        process, host = random.choice([None, *"abcd"]), random.choice(["h1", "h2", None])
+        add("members", member_id=f"m{number}", process_id=process, client_host=host)
+    for number in range(random.randint(0, 4)):
+        add(
+            "movements",
+            task=f"0_{number}",
+            from_process=random.choice("abcd"),
+            to_process=random.choice("abcd"),
+            planned=random.random() < 0.5,
+            warm=random.choice([True, False, None]),
+            gap_ms=random.choice([None, 0, random.randint(1, 90_000)]),
+        )
+        for topic in random.sample(["t-a-changelog", "t-b-changelog"], random.randint(0, 2)):
+            task = random.choice([None, f"0_{number}", f"0_{number}"])
+            add(
+                "end_offsets",
+                task=task,
+                topic=topic,
+                partition=number,
+                begin_offset=5,
+                end_offset=random.randint(5, 900),
+            )
+
+
+def as_tables(rows):
+    days = {
+        table: [datetime.fromtimestamp(row["time_ms"] / 1000, UTC).date() for row in listed]
+        for table, listed in rows.items()
+    }
+    return {
+        table: pa.Table.from_pylist(rows[table], schema=SCHEMAS[table]).append_column(
+            "day", pa.array(days[table], type=pa.date32())
+        )
+        for table in TABLES
+    }
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_sql_finds_what_plain_loops_find(name):
+    for seed in range(40):
+        rows = random_rows(seed)
+        found = answer_from(as_tables(rows), Asked(Path(), QUESTIONS[name], days=ALL_DAYS))
+        assert close(found.rows) == close(TWINS[name](rows)), seed
+        assert found.sentence.endswith(".")
+
+
+def close(rows):
+    """Rows whose figures may differ in the last bits."""
+    return [
+        {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    ]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_sees_its_time_and_its_group_alone(name):
+    for seed in range(15):
+        rows = random_rows(seed)
+        until_ms = NOON_MS + 60 * MINUTE_MS
+        asked = Asked(Path(), QUESTIONS[name], days=1, until_ms=until_ms, group=rows["rebalances"][0]["group"])
+        seen = {
+            table: [
+                row for row in listed if row["group"] == asked.group and until_ms - DAY_MS < row["time_ms"] <= until_ms
+            ]
+            for table, listed in rows.items()
+        }
+        assert close(answer_from(as_tables(rows), asked).rows) == close(TWINS[name](seen)), seed
+
+
+def test_a_question_looks_back_from_the_newest_rebalance():
+    rows = random_rows(1)
+    found = answer_from(as_tables(rows), Asked(Path(), QUESTIONS["deployments"]))
+    newest = max(row["time_ms"] for row in rows["rebalances"])
+    assert (found.span.since_ms, found.span.until_ms) == (newest - DAY_MS, newest)
+
+
+def test_an_unknown_group_is_named_with_those_that_are_there():
+    with pytest.raises(ConfigError, match=r"--group 'order' is in no table; the tables have .* such as 'orders'"):
+        answer_from(as_tables(random_rows(6)), Asked(Path(), QUESTIONS["deployments"], group="order"))
+
+
+def test_tables_without_rows_have_an_answer():
+    tables = as_tables({table: [] for table in TABLES})
+    answers = {name: answer_from(tables, Asked(Path(), question)) for name, question in QUESTIONS.items()}
+    assert {name: found.sentence for name, found in answers.items()} == {
+        "costly-groups": "No group rebalanced.",
+        "leaving-processes": "No process left.",
+        "slow-changelogs": "No task is known to have moved cold with a silence.",
+        "deployments": "No deployment is to be seen: no group changed half of its processes.",
+    }
+
+
+# --- a folder of tables -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A group of three processes, of which one leaves and comes back, with an hour between."""
+    story = Story({"inputs": 6})
+    for number in range(3):
+        story.start(number)
+        story.rebalance()
+        story.settle(6)
+    story.group.wait(3_600_000)
+    story.stop(1)
+    story.rebalance()
+    story.settle(6)
+    story.start(1)
+    story.rebalance()
+    story.settle(6)
+    return write_tables(tmp_path_factory.mktemp("ask"), derived("orders", story))
+
+
+def test_a_process_that_left_and_came_back_is_found(folder):
+    found = answer(Asked(folder, QUESTIONS["leaving-processes"]))
+    (row,) = found.rows
+    assert (row["group"], row["departures"], row["returns"]) == ("orders", 1, 1)
+    assert row["moves"] > 0
+    assert row["away_s"] > 0
+    assert found.sentence == "1 process left, none of them twice."
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_printed_script_asks_the_same(folder, name):
+    asked = Asked(folder, QUESTIONS[name], days=ALL_DAYS, group="orders")
+    extension = files("duckdb_extension_delta") / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
+    offered, _, text = script(asked).partition("load delta;\n")
+    assert offered == "install delta;\n"
+    with duckdb.connect() as connection:
+        connection.load_extension(str(extension))
+        assert connection.execute(text).to_arrow_table().to_pylist() == answer(asked).rows
+
+
+def test_every_format_has_the_rows(folder, tmp_path, capsys):
+    found = answer(Asked(folder, QUESTIONS["costly-groups"]))
+    facts = json.loads(as_json(found))
+    assert (facts["question"], facts["answer"]) == ("costly-groups", found.sentence)
+    assert facts["rows"] == found.rows
+    (line,) = csv.DictReader(io.StringIO(as_csv(found)))
+    assert line == {name: "" if value is None else str(value) for name, value in found.rows[0].items()}
+    write(found, Format.PARQUET, tmp_path / "new" / "rows.parquet")
+    assert parquet.read_table(tmp_path / "new" / "rows.parquet").to_pylist() == found.rows
+    write(found, Format.TEXT, tmp_path / "rows.txt")
+    write(found, Format.TEXT, None)
+    for text in ((tmp_path / "rows.txt").read_text(), capsys.readouterr().out):
+        assert "orders" in text
+        assert "Which groups lost most time" in text
+
+
+def test_times_are_text_with_their_zone(folder):
+    rows = json.loads(as_json(answer(Asked(folder, QUESTIONS["deployments"], days=ALL_DAYS))))["rows"]
+    assert all(datetime.fromisoformat(row["began"]).tzinfo is UTC for row in rows)
+    assert rows
+
+
+def test_parquet_needs_a_file(folder):
+    with pytest.raises(ConfigError, match="--format parquet: name the file to write with --file"):
+        write(answer(Asked(folder, QUESTIONS["costly-groups"])), Format.PARQUET, None)
+
+
+@pytest.mark.parametrize("how", [Format.PARQUET, Format.CSV])
+def test_a_file_that_cannot_be_written_is_named(folder, tmp_path, how):
+    with pytest.raises(ConfigError, match=rf"--file {tmp_path}.*; name a file that can be written"):
+        write(answer(Asked(folder, QUESTIONS["costly-groups"])), how, tmp_path)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_page_has_sentence_plot_and_sql(folder, tmp_path, name):
+    found = answer(Asked(folder, QUESTIONS[name], days=ALL_DAYS))
+    draw(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert found.sentence.replace("'", "&#x27;") in page
+    assert page.count("<rect") == len(found.rows)
+    assert "from movements" in page or "from rebalances" in page
+
+
+def test_a_damaged_file_is_named(folder):
+    (data,) = (folder / "movements").glob("day=*/*.parquet")
+    kept = data.read_bytes()
+    try:
+        data.write_bytes(b"no parquet")
+        with pytest.raises(ConfigError, match="cannot be read"):
+            answer(Asked(folder, QUESTIONS["costly-groups"]))
+    finally:
+        data.write_bytes(kept)
