@@ -85,6 +85,7 @@ EXTRAS: Mapping[str, str] = {
     "networkx": "rack",
     "pandas": "history",
     "plotly": "history",
+    "duckdb": "history",
     "py4j": "history",
     "pyarrow": "history",
     "pyspark": "history",

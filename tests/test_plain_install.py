@@ -47,6 +47,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("clean",): (2, ("--config", "none.toml")),
     ("history", "follow"): ("history", ("--out", "history", "-b", NO_BROKER)),
     ("history", "report"): ("history", ("--out", "history", "--html", "page.html")),
+    ("history", "ask"): ("history", ("costly-groups", "--out", "history")),
     ("history", "what-if"): ("history", ("--out", "history")),
     ("history", "generate"): ("history", ("--records", "records", "--groups", "1")),
     ("history", "compact"): ("history", ("--out", "history")),

@@ -120,23 +120,23 @@ def ask(
     how: Annotated[Format, typer.Option("--format", help="Of the rows.")] = Format.TEXT,
     file: Annotated[Path | None, typer.Option("--file", help="Write the rows there instead of printing them.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also draw a page with a plot.")] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print a script for DuckDB that asks the same, and end.")] = False,
 ) -> None:
     """Answer a question about the history: a sentence, a table, and with --html a plot.
 
+    Without a question it lists them. 'savings' replays the rebalances on Spark (--master, --conf).
+
     Exit status 2 if there is no such question, or the folder has no tables.
 
-    Examples:
-
-      kstreams-assign history ask
-
-      kstreams-assign history ask costly-groups --out history --days 7 --html costly.html
-
-      kstreams-assign history ask deployments --out history --until 2026-11-25T06:00Z --format csv
+    Example: kstreams-assign history ask costly-groups --out history --days 7 --html costly.html
     """
     from kstreams_assign.history.ask import answer as asking
     from kstreams_assign.history.ask import show
-    from kstreams_assign.history.ask.questions import QUESTIONS
+    from kstreams_assign.history.ask.questions import QUESTIONS, SAVINGS
+    from kstreams_assign.history.ask.savings import compare_savings
+    from kstreams_assign.history.fleet import ask as replay_all
 
     if question is None:
         typer.echo(show.listed([(each.name, each.text, each.days) for each in QUESTIONS.values()]))
@@ -144,11 +144,16 @@ def ask(
     if question not in QUESTIONS:
         raise ConfigError(f"ask {question!r}: there is no such question; ask one of {', '.join(QUESTIONS)}")
     until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
+    if as_of is not None and question == SAVINGS.name:
+        raise ConfigError(f"--as-of: {question} replays the newest tables; leave it out, or give --until")
     asked = asking.Asked(out, QUESTIONS[question], days, until_ms, group, _as_of(as_of))
     if sql:
         typer.echo(asking.script(asked), nl=False)
         return
     answer = asking.answer(asked)
+    if asked.question is SAVINGS:
+        settings = _pairs("--conf", conf)
+        answer = compare_savings(answer, group, lambda *which: replay_all(out, which[0], master, settings, which[1]))
     if html is not None:
         show.draw(answer, html)
         typer.echo(f"wrote {html.absolute()}", err=True)
@@ -175,9 +180,10 @@ def what_if(
     import dataclasses
     import json
 
-    from kstreams_assign.history.fleet import as_text, ask
+    from kstreams_assign.history.fleet import alternatives_of, as_text
+    from kstreams_assign.history.fleet import ask as replay_all
 
-    answer = ask(out, change or (), assignor or (), master, _pairs("--conf", conf))
+    answer = replay_all(out, alternatives_of(change or (), assignor or ()), master, _pairs("--conf", conf))
     typer.echo(json.dumps(dataclasses.asdict(answer)) if as_json else as_text(answer))
 
 

@@ -111,7 +111,7 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
 
 
 def ask(
-    folder: Path, settings: Iterable[str], assignors: Iterable[str], master: str, conf: Mapping[str, str]
+    folder: Path, alternatives: Sequence[Alternative], master: str, conf: Mapping[str, str], only: str | None = None
 ) -> FleetAnswer:
     """What ``history what-if`` does: ``what_if`` on a Spark of its own.
 
@@ -119,48 +119,52 @@ def ask(
     """
     from pyspark.errors import PySparkException
 
-    alternatives = alternatives_of(settings, assignors)
     _check(folder)
     log = folder.absolute() / "_log" / "what-if.log"
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
         print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
         try:
-            return what_if(session, folder.absolute(), alternatives)
+            return what_if(session, folder.absolute(), alternatives, only=only)
         except PySparkException as error:
             raise failure(error, log) from error
 
 
 def what_if(
-    session: SparkSession, folder: Path, alternatives: Sequence[Alternative], tasks: int | None = None
+    session: SparkSession,
+    folder: Path,
+    alternatives: Sequence[Alternative],
+    tasks: int | None = None,
+    only: str | None = None,
 ) -> FleetAnswer:
     """Replay the history below ``folder``. Raises ``ConfigError`` where there are no tables.
 
-    ``tasks``: among how many Spark tasks the groups are dealt; None: four for each core.
+    ``tasks``: among how many Spark tasks the groups are dealt; None: four for each core. ``only``: which generations,
+    as a condition of Spark's SQL on ``group`` and ``time_ms``; None: all.
     """
-    groups = _groups(session, folder)
+    groups = _groups(session, folder, only)
     spread = groups.repartition(tasks or 4 * session.sparkContext.defaultParallelism)
     rows = spread.mapInArrow(ReplayJob(tuple(alternatives)), ANSWERS).collect()
     return ranked(alternatives, (row.asDict() for row in rows))
 
 
-def _groups(session: SparkSession, folder: Path) -> DataFrame:
+def _groups(session: SparkSession, folder: Path, only: str | None) -> DataFrame:
     """One row a group: its name, and a list of rows for each table."""
     from pyspark.sql import functions as f
 
     _check(folder)
-    frames = [_frame(session, folder, table) for table in NEEDED]
+    frames = [_frame(session, folder, table, only) for table in NEEDED]
     rows = reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
     return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in NEEDED))  # which skips nulls
 
 
-def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
+def _frame(session: SparkSession, folder: Path, table: str, only: str | None) -> DataFrame:
     """Each row's group, and what is needed of the row under the table's name."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
 
     snapshot = Snapshot(folder / table)
-    needed = ("group", *NEEDED[table])
+    needed = ("group", "time_ms", *NEEDED[table])
     missing = {*needed} - snapshot.columns
     if missing:
         problem = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
@@ -168,6 +172,8 @@ def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
     schema = from_arrow_schema(pa.schema([snapshot.schema.field(name) for name in needed]))
     files = snapshot.files()
     rows = session.read.schema(schema).parquet(*files) if files else session.createDataFrame([], schema)
+    if only is not None:
+        rows = rows.where(only)
     return rows.select("group", f.struct(*NEEDED[table]).alias(table))
 
 

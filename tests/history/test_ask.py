@@ -18,10 +18,12 @@ from pyarrow import parquet
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.answer import DAY_MS, TABLES, Asked, answer, answer_from, script
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json
-from kstreams_assign.history.ask.questions import QUESTIONS
+from kstreams_assign.history.ask.questions import QUESTIONS, SAVINGS
+from kstreams_assign.history.ask.savings import CHANGES, STANDBY, compare_savings
 from kstreams_assign.history.ask.show import draw, write
+from kstreams_assign.history.fleet import FleetAnswer, Ranked, what_if
 from kstreams_assign.history.schemas import SCHEMAS
-from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.history.tables import COLUMNS, joined_tables
 from tests.history.ask_twin import TWINS
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 
@@ -93,7 +95,11 @@ def as_tables(rows):
     }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+ROW_QUESTIONS = [name for name in QUESTIONS if name != SAVINGS.name]
+"""Those whose rows are found by SQL alone."""
+
+
+@pytest.mark.parametrize("name", ROW_QUESTIONS)
 def test_the_sql_finds_what_plain_loops_find(name):
     for seed in range(40):
         rows = random_rows(seed)
@@ -109,7 +115,7 @@ def close(rows):
     ]
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", ROW_QUESTIONS)
 def test_a_question_sees_its_time_and_its_group_alone(name):
     for seed in range(15):
         rows = random_rows(seed)
@@ -139,6 +145,7 @@ def test_an_unknown_group_is_named_with_those_that_are_there():
 def test_tables_without_rows_have_an_answer():
     tables = as_tables({table: [] for table in TABLES})
     answers = {name: answer_from(tables, Asked(Path(), question)) for name, question in QUESTIONS.items()}
+    del answers[SAVINGS.name]
     assert {name: found.sentence for name, found in answers.items()} == {
         "costly-groups": "No group rebalanced.",
         "leaving-processes": "No process left.",
@@ -221,7 +228,7 @@ def test_a_file_that_cannot_be_written_is_named(folder, tmp_path, how):
         write(answer(Asked(folder, QUESTIONS["costly-groups"])), how, tmp_path)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", ROW_QUESTIONS)
 def test_the_page_has_sentence_plot_and_sql(folder, tmp_path, name):
     found = answer(Asked(folder, QUESTIONS[name], days=ALL_DAYS))
     draw(found, tmp_path / "page.html")
@@ -240,3 +247,90 @@ def test_a_damaged_file_is_named(folder):
             answer(Asked(folder, QUESTIONS["costly-groups"]))
     finally:
         data.write_bytes(kept)
+
+
+# --- what other settings would have saved -------------------------------------------------------
+
+
+def moved(gap_ms, *, planned, warm):
+    place = zip(COLUMNS["movements"], ("orders", 1, 0, 0, NOON_MS), strict=False)
+    return {**dict.fromkeys(COLUMNS["movements"]), **dict(place), "gap_ms": gap_ms, "planned": planned, "warm": warm}
+
+
+def measured(*moves):
+    rebalance = {**dict.fromkeys(COLUMNS["rebalances"]), "group": "orders", "time_ms": NOON_MS}
+    rows = {**{table: [] for table in TABLES}, "rebalances": [rebalance], "movements": list(moves)}
+    return answer_from(as_tables(rows), Asked(Path(), SAVINGS))
+
+
+def replayed(alternatives, _only):
+    """Kafka's defaults take 10 owner changes in 7 rounds, the others one less each."""
+    ranking = [
+        Ranked(each.assignor, each.settings, 10 - at, 5, 7 - at, 9, 0.0, 0.0, 0, 0)
+        for at, each in enumerate(alternatives)
+    ]
+    return FleetAnswer(tuple(reversed(ranking)), 1, 3, 0, 10, 7)
+
+
+def test_savings_are_what_moves_took_times_what_would_not_have_moved():
+    silences = [moved(40_000, planned=False, warm=False), moved(10_000, planned=False, warm=True)]
+    moves = [moved(300, planned=True, warm=True), moved(500, planned=True, warm=False), *silences]
+    found = compare_savings(measured(*moves), None, replayed)
+    assert [
+        (row["change"], row["owner_changes_saved"], row["rounds_saved"], row["silent_s_saved"]) for row in found.rows
+    ] == [
+        ("assignor = least_movement", 1, 1, 0.4),
+        ("max_warmup_replicas = 8", 2, 2, 0.8),
+        (STANDBY, None, None, 30.0),
+    ]
+    assert found.sentence == (
+        "Saved would have been, with assignor = least_movement: 1 owner change, about 400 ms of silence; "
+        "with max_warmup_replicas = 8: 2 owner changes, about 800 ms of silence; "
+        "with num_standby_replicas = 1: 1 cold move, about 30 s of silence."
+    )
+
+
+def test_what_was_not_measured_is_not_estimated():
+    found = compare_savings(measured(moved(40_000, planned=False, warm=False)), None, replayed)
+    assert [row["silent_s_saved"] for row in found.rows] == [None, None, None]
+    assert found.sentence.endswith("with num_standby_replicas = 1: 1 cold move.")
+
+
+def test_nothing_is_saved_where_nothing_moved():
+    found = compare_savings(measured(), None, lambda alternatives, _only: same(alternatives))
+    assert found.sentence == "None of these changes would have helped."
+
+
+def same(alternatives):
+    ranking = [Ranked(each.assignor, each.settings, 4, 4, 2, 2, 0.0, 0.0, 0, 0) for each in alternatives]
+    return FleetAnswer(tuple(ranking), 1, 3, 0, 4, 2)
+
+
+def test_savings_replay_the_rebalances_of_the_question_alone(spark, tmp_path):
+    stories = {}
+    for name in ("orders", "it's"):
+        stories[name] = story = Story({"inputs": 6}, ours=False)
+        for number in range(3):
+            story.start(number)
+            story.rebalance()
+            story.settle(6)
+            story.group.wait(3_600_000)
+    parts = [derived(name, story, mask=at << 100) for at, (name, story) in enumerate(stories.items())]
+    write_tables(tmp_path, joined_tables(parts))
+    counts = []
+
+    def replay(alternatives, only):
+        played = what_if(spark, tmp_path, alternatives, tasks=2, only=only)
+        counts.append((played.groups, played.replayed))
+        return played
+
+    for group in (None, "it's"):
+        asked = Asked(tmp_path, SAVINGS, days=ALL_DAYS, group=group)
+        found = compare_savings(answer(asked), group, replay)
+        assert [row["change"] for row in found.rows] == [*CHANGES, STANDBY]
+    newest = Asked(tmp_path, SAVINGS, days=1, until_ms=NOON_MS + 90 * MINUTE_MS)
+    compare_savings(answer(newest), None, replay)
+    (both, of_both), (one, of_one), (early, of_early) = counts
+    assert (both, one, early) == (2, 1, 2)
+    assert of_both == 2 * of_one
+    assert 0 < of_early < of_both

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.ask.questions import QUESTIONS
 from kstreams_assign.history.command import app
 from kstreams_assign.history.layout import Layout
 from tests.history.play import cut, fleet, rows, run
@@ -15,7 +16,7 @@ def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("command", ["follow", "report", "what-if", "generate", "compact"])
+@pytest.mark.parametrize("command", ["follow", "report", "ask", "what-if", "generate", "compact"])
 def test_every_command_has_an_example(command):
     assert f"Example: kstreams-assign history {command} " in call(command, "--help").stdout
 
@@ -69,3 +70,35 @@ def test_compact_needs_a_folder_that_follow_has_written(tmp_path):
 def test_a_setting_without_a_value_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"--client: write KEY=VALUE"):
         call("follow", "--out", tmp_path, "-b", "b:1", "--client", "security.protocol")
+
+
+def test_ask_lists_its_questions():
+    lines = call("ask").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(QUESTIONS)
+    assert all(QUESTIONS[line.split()[0]].text in line for line in lines)
+
+
+def test_ask_answers_and_draws(tmp_path):
+    run(Layout(tmp_path / "tables"), cut(fleet(), 4))
+    html = tmp_path / "page.html"
+    done = call("ask", "costly-groups", "--out", tmp_path / "tables", "--html", html, "--format", "csv")
+    assert done.stdout.startswith("group,rebalances,moves,")
+    assert done.stderr == f"wrote {html}\n"
+    assert QUESTIONS["costly-groups"].text in html.read_text(encoding="utf-8")
+    assert "create temp view" in call("ask", "costly-groups", "--out", tmp_path / "tables", "--sql").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("costs",), "ask 'costs': there is no such question; ask one of costly-groups, "),
+        (("costly-groups", "--until", "noon"), "--until 'noon' is not allowed; give a time such as 2"),
+        (("costly-groups", "--as-of", "noon"), "--as-of 'noon' is not allowed; give a version .*, or a time such as 2"),
+        (("savings", "--as-of", "3"), "--as-of: savings replays the newest tables; leave it out, or give --until"),
+        (("deployments",), "the folder has no table of the history; write them first"),
+    ],
+    ids=str,
+)
+def test_ask_refuses_what_it_cannot_answer(tmp_path, words, problem):
+    with pytest.raises(ConfigError, match=problem):
+        call("ask", *words, "--out", tmp_path)

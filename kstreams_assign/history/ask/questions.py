@@ -113,6 +113,28 @@ def _seconds(seconds: float) -> str:
     return duration(seconds * 1000)
 
 
+def _savings(rows: Sequence[Row]) -> str:
+    parts = []
+    for row in rows:
+        moves, cold = row["owner_changes_saved"] or 0, row["cold_moves_saved"] or 0
+        silent = row["silent_s_saved"]
+        if moves > 0 or cold:
+            less = many(moves, "owner change") if moves > 0 else many(cold, "cold move")
+            parts.append(f"{row['change']}: {less}" + (f", about {_seconds(silent)} of silence" if silent else ""))
+    return (
+        f"Saved would have been, with {'; with '.join(parts)}." if parts else "None of these changes would have helped."
+    )
+
+
+SAVINGS = Question(
+    "savings",
+    "What would least_movement, a standby or more warm-ups have saved?",
+    7,
+    Bars(("change",), "silent_s_saved", "Seconds of silence that a change would have saved, about"),
+    _savings,
+)
+"""Its SQL has only what moves cost; ``savings`` makes the rows."""
+
 QUESTIONS: Mapping[str, Question] = {
     question.name: question
     for question in (
@@ -144,5 +166,6 @@ QUESTIONS: Mapping[str, Question] = {
             Bars(("group", "began"), "silent_s", "Seconds in which moved tasks were silent"),
             _deployments,
         ),
+        SAVINGS,
     )
 }
