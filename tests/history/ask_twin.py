@@ -21,7 +21,7 @@ def costly_groups(tables: Rows) -> list[Row]:
         causes: dict[str, int] = {}
         for move in moves:
             if move["gap_ms"]:
-                cause = next((r["cause"] for r in tables["rebalances"] if _place(r) == _place(move)), None) or "unknown"
+                cause = _cause(tables["rebalances"], move)
                 causes[cause] = causes.get(cause, 0) + move["gap_ms"]
         main = min(causes, key=lambda cause: (-causes[cause], cause), default=None)
         answers.append(
@@ -38,6 +38,18 @@ def costly_groups(tables: Rows) -> list[Row]:
             }
         )
     return sorted(answers, key=lambda row: (*_descending(row["silent_s"]), -row["moves"], row["group"]))
+
+
+def _cause(rebalances: Sequence[Row], move: Row) -> str:
+    """Why the task moved: a follow-up or a probe goes on with what a rebalance before it began."""
+    own = next((row for row in rebalances if _place(row) == _place(move)), None)
+    if own is None:
+        return "unknown"
+    before = sorted((r for r in rebalances if r["group"] == own["group"] and _order(r) <= _order(own)), key=_order)
+    for row in reversed(before):
+        if row["cause"] is not None and row["cause"] not in {"follow_up", "probe"}:
+            return str(row["cause"])
+    return own["cause"] or "unknown"
 
 
 def leaving_processes(tables: Rows) -> list[Row]:

@@ -1,9 +1,23 @@
 -- Which groups lost most time to rebalances, and after what? A row a group, the costliest first.
 -- silent_s: seconds in which a moved task committed nothing, summed over the moves.
-with moves as (
-  select m."group", m.gap_ms, m.planned, m.warm, coalesce(r.cause, 'unknown') as cause
+-- A follow-up or a probe moves what an earlier rebalance began: the cause is that one's.
+with explained as (
+  select
+    "group", generation, offsets_partition, offsets_offset,
+    coalesce(
+      last_value(case when cause not in ('follow_up', 'probe') then cause end ignore nulls) over (
+        partition by "group" order by time_ms, offsets_partition, offsets_offset
+        rows between unbounded preceding and current row
+      ),
+      cause,
+      'unknown'
+    ) as cause
+  from rebalances
+),
+moves as (
+  select m."group", m.gap_ms, m.planned, m.warm, coalesce(e.cause, 'unknown') as cause
   from movements m
-  left join rebalances r using ("group", generation, offsets_partition, offsets_offset)
+  left join explained e using ("group", generation, offsets_partition, offsets_offset)
 ),
 causes as (
   select "group", cause, sum(gap_ms) as gap_ms
