@@ -2,8 +2,8 @@
 
 One thread sends heartbeats, one at a time, and is the only one that waits for the coordinator; commits go over a
 connection of their own. Any thread may report an event: what it asks of the tasks is ordered at once, in order, and
-what has to be sent waits for the thread. The member id is kept in the state directory: a process that comes back within
-its session is the same member to the coordinator, which leaves it its tasks.
+what has to be sent waits for the thread. The member id is kept in a directory, if there is one: a process that comes
+back within its session is the same member to the coordinator, which leaves it its tasks.
 
 What must not live here: a rule of what is reported, owned or assigned.
 """
@@ -77,7 +77,7 @@ _STATES: Mapping[engine.State, machine.State] = {
 class StreamsMember:
     """One member of the group, from the first heartbeat to the last.
 
-    ``members`` keeps the member id. ``leave`` closes the ``connections``.
+    ``members`` keeps the member id, if it is given. ``leave`` closes the ``connections``.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class StreamsMember:
         shape: TopologyShape,
         process: UUID,
         processor: Work,
-        members: Members,
+        members: Members | None,
         admin: ClusterAdmin,
         log: EventLog,
         connections: StreamsConnections,
@@ -101,7 +101,7 @@ class StreamsMember:
         self._connections = connections
         self._heartbeats, self._commits = connections.heartbeats, connections.commits
         self._drained = drained
-        self._member_id = _kept_member_id(members, log)
+        self._member_id, self._id_is_kept = _member_id(members, log)
         self._topology = streams_topology(shape, config.application_id, config.replication_factor)
         self._engine = engine.StreamsMembership(
             engine.Profile(
@@ -375,8 +375,11 @@ class StreamsMember:
             self._drained()
 
     def announce_restart(self) -> None:
-        """Leave without a word, and keep the member id: the tasks wait for this process until its session ends."""
-        self._returns = self._config.scheduled_rebalance_max_delay_ms > 0
+        """Leave without a word, and keep the member id: the tasks wait for this process until its session ends.
+
+        Without a kept id the group would not know this process again, so it leaves as ever.
+        """
+        self._returns = self._id_is_kept and self._config.scheduled_rebalance_max_delay_ms > 0
         self._log.emit(RestartAnnouncedEvent(awaited=self._returns))
         self._drained()
 
@@ -461,8 +464,13 @@ class StreamsMember:
         return {} if adopted is None else adopted.roles()
 
 
-def _kept_member_id(members: Members, log: EventLog) -> str:
-    """Return the id of the last process with this state directory, whose lock says that it has ended, or a new one."""
+def _member_id(members: Members | None, log: EventLog) -> tuple[str, bool]:
+    """Return this process's member id, and whether it is kept for the next one.
+
+    It is that of the last process with this directory, whose lock says that it has ended, or a new one.
+    """
+    if members is None:
+        return str(uuid4()), False
     kept = [seat.member_id for seat in members.before if seat.instance_id is None and _is_uuid(seat.member_id)]
     member_id = kept[-1] if kept else str(uuid4())
     try:
@@ -470,7 +478,8 @@ def _kept_member_id(members: Members, log: EventLog) -> str:
     except OSError as cause:
         why = f"{cause}: if this process is killed, its tasks wait until its session ends"
         log.emit(MemberNotKeptEvent(warnings=(why,)))
-    return member_id
+        return member_id, False
+    return member_id, True
 
 
 def _is_uuid(text: str) -> bool:
