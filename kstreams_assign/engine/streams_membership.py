@@ -18,7 +18,7 @@ from enum import Enum
 from typing import ClassVar
 
 from kstreams_assign.engine.membership import ShutdownAsked
-from kstreams_assign.engine.streams_errors import AGAIN, FENCED, UNKNOWN_MEMBER_ID, refusal
+from kstreams_assign.engine.streams_errors import AGAIN, FENCED, FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, refusal
 from kstreams_assign.engine.streams_events import (
     NO_TASKS,
     AdoptTasks,
@@ -169,12 +169,12 @@ class StreamsMembership:
             return self.owned
         return self.owned.with_those_of(self._adopting).with_those_of(self._target)
 
-    def leaving_request(self) -> StreamsHeartbeatRequest | None:
+    def leaving_request(self, *, comes_back: bool = True) -> StreamsHeartbeatRequest | None:
         """Return the heartbeat that takes a closed member out of the group; None if the group cannot know it.
 
-        A static member keeps its tasks until its session ends (version 1 only).
+        A static member that ``comes_back`` keeps its tasks until its session ends (version 1 only).
         """
-        return self._leave() if self._is_known else None
+        return self._leave(comes_back=comes_back) if self._is_known else None
 
     # --- heartbeats ------------------------------------------------------------------
 
@@ -225,9 +225,9 @@ class StreamsMembership:
             self._tell_all = False
         return request
 
-    def _leave(self) -> StreamsHeartbeatRequest:
+    def _leave(self, *, comes_back: bool = True) -> StreamsHeartbeatRequest:
         profile = self._profile
-        epoch = LEAVE_EPOCH if profile.instance_id is None else LEAVE_STATIC_EPOCH
+        epoch = LEAVE_STATIC_EPOCH if profile.instance_id is not None and comes_back else LEAVE_EPOCH
         return StreamsHeartbeatRequest(profile.group_id, profile.member_id, epoch, instance_id=profile.instance_id)
 
     # --- answers ---------------------------------------------------------------------
@@ -261,7 +261,11 @@ class StreamsMembership:
         if response.error_code in FENCED:
             self._is_known = response.error_code != UNKNOWN_MEMBER_ID
             return self._join_again(f"the group went on without this member: {response.error_message}")
-        return self._end(refusal(self._profile.group_id, response.error_code, response.error_message))
+        profile = self._profile
+        end = self._end(refusal(profile.group_id, response.error_code, response.error_message, profile.instance_id))
+        if response.error_code == FENCED_INSTANCE_ID and self.epoch != JOIN_EPOCH:
+            return [*self._forget(f"the group went on without this member: {response.error_message}"), *end]
+        return end
 
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
         sent_ms, self._sent_ms = self._sent_ms, None

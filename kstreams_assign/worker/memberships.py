@@ -14,7 +14,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import WarningsEvent
-from kstreams_assign.group.streams_settings import check_session, ineffective_settings
+from kstreams_assign.group.streams_settings import check_session, ineffective_settings, refuse_static_member
 from kstreams_assign.group.streams_topology import refuse_patterns
 from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
@@ -107,6 +107,7 @@ def _streams_member(
     refuse_patterns(shape)
     connections = streams_connections(config, admin)
     try:
+        refuse_static_member(config, connections.heartbeats.heartbeat_version())
         group = GroupLook(config.application_id, connections.heartbeats, admin)
         warnings = ineffective_settings(config) + check_session(config, _settings(group))
         if warnings:

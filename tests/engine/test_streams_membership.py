@@ -316,6 +316,47 @@ def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
     assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", epoch, instance_id=instance)
 
 
+def test_a_static_member_that_does_not_come_back_leaves_as_a_dynamic_one() -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    member.handle(CloseAsked())
+    assert member.machine.leaving_request(comes_back=False) == StreamsHeartbeatRequest(
+        "app", "me", -1, instance_id="one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (35, ConfigError, "need brokers of Kafka 4.4 or later"),
+        (42, ConfigError, "need brokers of Kafka 4.4 or later"),
+        (82, InstanceFenced, "another process has joined with it"),
+        (111, InstanceFenced, "or was killed less than the group's session timeout ago"),
+    ],
+)
+def test_a_static_member_that_is_refused_names_its_instance(code: int, kind: type[Exception], words: str) -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    (end,) = member.handle(refusal(code))
+    assert isinstance(end, events.EndMembership)
+    assert type(end.cause) is kind
+    assert re.search(f"group_instance_id = 'one': .*{words}", str(end.cause))
+
+
+def test_a_member_whose_instance_another_process_has_drops_its_tasks_and_ends() -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    member.handle(answer(3, 0))
+    member.handle(TasksReleased(1))
+    member.beat()
+    dropped, end = member.handle(refusal(82))
+    assert isinstance(dropped, DropAll)
+    assert isinstance(end, events.EndMembership)
+    assert (member.machine.epoch, member.machine.state) == (0, State.CLOSED)
+    assert member.handle(events.TasksDropped()) == []
+    assert member.machine.due_ms() is None
+
+
 def test_a_member_that_the_group_cannot_know_does_not_leave() -> None:
     member = Member()
     assert member.machine.leaving_request() is None
