@@ -12,7 +12,7 @@ from kstreams_assign.errors import BrokerError, ConfigError, InstanceFenced, KSt
 
 LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH = 25, 110
-FENCED_INSTANCE_ID = 82
+FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID = 82, 111
 
 AGAIN = frozenset({LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR})
 """The coordinator loads or has moved: send the heartbeat again, to the coordinator of then."""
@@ -46,7 +46,11 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
         "FENCED_INSTANCE_ID",
         "another process has joined with the same group_instance_id",
     ),
-    111: (InstanceFenced, "UNRELEASED_INSTANCE_ID", "another process is a member with the same group_instance_id"),
+    UNRELEASED_INSTANCE_ID: (
+        InstanceFenced,
+        "UNRELEASED_INSTANCE_ID",
+        "another process is a member with the same group_instance_id",
+    ),
     130: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY", "the brokers refuse the topology of this member"),
     131: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY_EPOCH", _TOPOLOGY),
     132: (TopologyMismatch, "STREAMS_TOPOLOGY_FENCED", _TOPOLOGY),
@@ -58,8 +62,8 @@ _STATIC: Mapping[int, str] = {
     35: "static members need brokers of Kafka 4.4 or later, all of them, with the feature streams.version = 1",
     42: "static members need brokers of Kafka 4.4 or later, all of them, or the brokers refuse something else",
     FENCED_INSTANCE_ID: "another process has joined with it; each process needs its own",
-    111: "another process is a member with it, or was killed less than the group's session timeout ago; give each "
-    "process its own, or keep state_dir, which makes it the same member",
+    UNRELEASED_INSTANCE_ID: "another process is a member with it, or was killed less than the group's session timeout "
+    "ago; give each process its own, or keep state_dir, which makes it the same member",
 }
 """The code of a final refusal -> what it means for a static member."""
 
