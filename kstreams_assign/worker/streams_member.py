@@ -264,17 +264,19 @@ class StreamsMember:
         """Join and stay a member until ``close``. Raise what makes membership impossible (a refusal, a topology)."""
         try:
             self._start(self._look_before_joining())
-            while self._engine.state is not engine.State.CLOSED:
+            while not self._is_closed():
                 self._turn()
         finally:
             self.close()
         if self._cause is not None:
             raise self._cause
 
+    def _is_closed(self) -> bool:
+        return self._engine.state is engine.State.CLOSED
+
     def _start(self, known: str | None) -> None:
         """Join once the state of what this process will get is warm; at once if the group keeps tasks for it."""
-        ended = lambda: self._engine.state is engine.State.CLOSED  # noqa: E731
-        join = JoinGroup(known) if known is not None else self._warm_joining.wait(ended)
+        join = JoinGroup(known) if known is not None else self._warm_joining.wait(self._is_closed)
         if join is not None:
             self._log.emit(WarmJoinEvent(reason=join.reason))
             self.handle(do.TasksAwaited(join.awaited))
