@@ -1,8 +1,8 @@
-"""A loop of your own: ``python own_loop.py localhost:9092 NAME``.
+"""A loop of your own: ``python own_loop.py localhost:9092 NAME [streams]``.
 
 The package has the membership; records, state and clients are this program's. It counts words as ``word_count.py``
 does, with plain confluent-kafka and dicts for stores. Standbys and warm-ups follow their changelogs, so a task moves
-only to a process that has its counts. Start it twice.
+only to a process that has its counts. Start it twice. With ``streams`` it joins a streams group (KIP-1071).
 """
 
 import signal
@@ -27,8 +27,10 @@ from kstreams_assign import (
     TopicPartition,
 )
 
-SERVERS, NAME = sys.argv[1:3]
-CONFIG = Config(application_id="own-loop", bootstrap_servers=SERVERS, num_standby_replicas=1)
+SERVERS, NAME, PROTOCOL = [*sys.argv, "classic"][1:4]
+APPLICATION = "own-loop" if PROTOCOL == "classic" else "own-streams-loop"
+STANDBYS = 1 if PROTOCOL == "classic" else 0  # in a streams group, the brokers have this setting
+CONFIG = Config(APPLICATION, SERVERS, num_standby_replicas=STANDBYS, group_protocol=PROTOCOL)
 CLIENT = {"bootstrap.servers": SERVERS, "group.id": CONFIG.application_id, "enable.auto.commit": False}
 
 
@@ -124,7 +126,7 @@ class Loop:
                 self.position[task] = offset + 1
 
         self.producer.produce(changelog.topic, b"%d" % count, word, changelog.partition, acknowledged)
-        self.producer.produce("own-loop-counts", b"%d" % count, word)
+        self.producer.produce(f"{APPLICATION}-counts", b"%d" % count, word)
 
     def commit(self) -> None:
         if self.processed:
@@ -147,7 +149,7 @@ def partition_of(record: Message) -> TopicPartition:
 
 stopping: list[bool] = []
 signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
-topology = [SubtopologyShape(("own-loop-words",), (Store("counts"),))]
+topology = [SubtopologyShape((f"{APPLICATION}-words",), (Store("counts"),))]
 with GroupMember(CONFIG, topology, uuid.uuid5(uuid.NAMESPACE_DNS, NAME)) as member:
     loop = Loop(member)
     while not stopping:

@@ -129,7 +129,8 @@ class Config:
     """Endpoint of this process as ``HOST:PORT``, sent to the group: where other processes ask for its keys."""
 
     group_instance_id: str | None = None
-    """Makes this a static member (KIP-345) with this id. It must be unique in the group."""
+    """Makes this a static member (KIP-345) with this id. It must be unique in the group. In a streams group it needs
+    brokers of Kafka 4.4 or later."""
 
     group_membership_operation: str = "default"
     """What happens to the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``). By default a dynamic
@@ -376,11 +377,6 @@ class Config:
             raise ConfigError(
                 f"user_data = {self.user_data!r}: members of a streams group send none; remove it, or set "
                 'group_protocol = "classic"'
-            )
-        if self.group_instance_id is not None:
-            raise ConfigError(
-                f"group_instance_id = {self.group_instance_id!r}: streams groups have no static members; remove it: a "
-                "process that comes back with its state_dir before its session ends has its tasks again"
             )
 
     def _refuse_two_queue_sizes(self) -> None:

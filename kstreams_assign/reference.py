@@ -354,6 +354,8 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
             "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "
             "of ``client``."
         ),
+        "StateDirectoryLocked": "Another member uses ``member_dir``.",
+        "StateError": "``member_dir`` cannot be created or locked.",
         "BrokerUnavailable": "No broker answers within 30 seconds.",
         "BrokerError": "The brokers refuse a request for good.",
     },

@@ -1,6 +1,7 @@
 """Write ``kstreams_assign/local/jars.lock``: every jar of the embedded broker with its SHA-256.
 
-Run by hand when the broker's version changes: ``python scripts/lock_jars.py 4.3.1 2.25.4`` (Kafka, log4j).
+Run by hand when the broker's version changes: ``python scripts/lock_jars.py 4.3.1 2.25.4`` (Kafka, log4j). A third word
+names another file: ``python scripts/lock_jars.py 4.4.0 2.25.4 tests/releases/newer_broker.lock``.
 It resolves the dependencies with jgo, fetches the jars into a temporary folder and hashes them.
 """
 
@@ -34,14 +35,14 @@ def locked_lines(endpoint: str, folder: Path) -> list[str]:
     return sorted(lines)
 
 
-def main(kafka: str, log4j: str) -> None:
+def main(kafka: str, log4j: str, lock: str | Path = LOCK) -> None:
     """Lock the broker and the log4j binding that it needs to say anything at all."""
     endpoint = f"org.apache.kafka:kafka_2.13:{kafka}+org.apache.logging.log4j:log4j-slf4j-impl:{log4j}!"
     truststore.inject_into_ssl()
     with tempfile.TemporaryDirectory() as folder:
         lines = locked_lines(endpoint, Path(folder))
-    LOCK.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{len(lines)} jars locked in {LOCK.name}")
+    Path(lock).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(lines)} jars locked in {Path(lock).name}")
 
 
 if __name__ == "__main__":

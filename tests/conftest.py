@@ -83,6 +83,18 @@ def releases_missing() -> str | None:
     return None
 
 
+def newer_broker_missing() -> str | None:
+    """Why no broker of a newer release can run here, or None; fetches its jars if they are not cached yet."""
+    from tests.releases.newer_broker import locked
+
+    try:
+        find_java()
+        class_path(locked())
+    except (LocalBrokerError, ExtraMissing) as error:
+        return str(error)
+    return None
+
+
 def spark_missing() -> str | None:
     """Why no Spark with a Kafka connector can run here, or None; starts it, and so fetches the connector once."""
     try:
@@ -175,6 +187,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "broker": broker_missing,
     "java_peer": java_peer_missing,
     "releases": releases_missing,
+    "newer_broker": newer_broker_missing,
     "chromium": chromium_missing,
     "spark": spark_missing,
     "node": node_missing,
@@ -205,6 +218,15 @@ def broker() -> Iterator[str]:
         yield running_already
         return
     with LocalBroker(start_limit_s=100) as running:  # many tests need it; on a busy machine it starts slowly
+        yield running.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def newer_broker() -> Iterator[str]:
+    """A real broker of a newer release than ``broker``, for the whole run."""
+    from tests.releases.newer_broker import NewerBroker
+
+    with NewerBroker(start_limit_s=100) as running:
         yield running.bootstrap_servers
 
 

@@ -113,19 +113,21 @@ def produce(broker: str, topic: str, keys, value=b"") -> None:
     producer.close()
 
 
-def test_a_loop_of_ones_own_hands_its_counts_over_to_a_second_process_and_back(broker, tmp_path):
-    ClusterAdmin(broker).create_topics({"own-loop-words": 2, "own-loop-counts": 2}, WITHIN_S)
+@pytest.mark.parametrize(("protocol", "application"), [("classic", "own-loop"), ("streams", "own-streams-loop")])
+def test_a_loop_of_ones_own_hands_its_counts_over_to_a_second_process_and_back(broker, tmp_path, protocol, application):
+    words, counts = f"{application}-words", f"{application}-counts"
+    ClusterAdmin(broker).create_topics({words: 2, counts: 2}, WITHIN_S)
     sent: Counter[bytes] = Counter()
 
     def counted_after(more) -> None:
-        produce(broker, "own-loop-words", more)
+        produce(broker, words, more)
         sent.update(more)
         wanted = {word: b"%d" % count for word, count in sent.items()}
-        assert last_values(broker, "own-loop-counts", wanted) == wanted
+        assert last_values(broker, counts, wanted) == wanted
 
-    with running("own_loop.py", broker, "one", folder=tmp_path):
+    with running("own_loop.py", broker, "one", protocol, folder=tmp_path):
         counted_after(WORDS)
-        with running("own_loop.py", broker, "two", folder=tmp_path) as second:
+        with running("own_loop.py", broker, "two", protocol, folder=tmp_path) as second:
             until_it_has_a_task(second)
             counted_after(WORDS)
         counted_after(WORDS)

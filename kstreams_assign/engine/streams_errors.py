@@ -12,6 +12,7 @@ from kstreams_assign.errors import BrokerError, ConfigError, InstanceFenced, KSt
 
 LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH = 25, 110
+FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID = 82, 111
 
 AGAIN = frozenset({LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR})
 """The coordinator loads or has moved: send the heartbeat again, to the coordinator of then."""
@@ -40,8 +41,16 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
         "the group was deleted, or has members of another protocol: end those first, or change application_id",
     ),
     81: (ConfigError, "GROUP_MAX_SIZE_REACHED", "raise group.streams.max.size of the brokers, or start fewer members"),
-    82: (InstanceFenced, "FENCED_INSTANCE_ID", "another process has joined with the same group_instance_id"),
-    111: (InstanceFenced, "UNRELEASED_INSTANCE_ID", "another process is a member with the same group_instance_id"),
+    FENCED_INSTANCE_ID: (
+        InstanceFenced,
+        "FENCED_INSTANCE_ID",
+        "another process has joined with the same group_instance_id",
+    ),
+    UNRELEASED_INSTANCE_ID: (
+        InstanceFenced,
+        "UNRELEASED_INSTANCE_ID",
+        "another process is a member with the same group_instance_id",
+    ),
     130: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY", "the brokers refuse the topology of this member"),
     131: (TopologyMismatch, "STREAMS_INVALID_TOPOLOGY_EPOCH", _TOPOLOGY),
     132: (TopologyMismatch, "STREAMS_TOPOLOGY_FENCED", _TOPOLOGY),
@@ -49,8 +58,23 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
 """The code of a final refusal -> the error that ends this member, Kafka's name of the code, and what to do."""
 
 
-def refusal(group: str, code: int, message: str | None) -> KStreamsAssignError:
-    """Return the error for a heartbeat that no other attempt mends; a code without a meaning is a ``BrokerError``."""
+_STATIC: Mapping[int, str] = {
+    35: "static members need brokers of Kafka 4.4 or later, all of them, with the feature streams.version = 1",
+    42: "static members need brokers of Kafka 4.4 or later, all of them, or the brokers refuse something else",
+    FENCED_INSTANCE_ID: "another process has joined with it; each process needs its own",
+    UNRELEASED_INSTANCE_ID: "another process is a member with it, or was killed less than the group's session timeout "
+    "ago; give each process its own, or keep state_dir, which makes it the same member",
+}
+"""The code of a final refusal -> what it means for a static member."""
+
+
+def refusal(group: str, code: int, message: str | None, instance_id: str | None = None) -> KStreamsAssignError:
+    """Return the error for a heartbeat that no other attempt mends; a code without a meaning is a ``BrokerError``.
+
+    ``instance_id``: of a static member.
+    """
     kind, name, meaning = _MEANINGS.get(code, (BrokerError, f"error code {code}", "the brokers' logs say why"))
+    if instance_id is not None and (of_static := _STATIC.get(code)) is not None:
+        meaning = f"group_instance_id = {instance_id!r}: {of_static}"
     said = f" ({message})" if message else ""
     return kind(f"heartbeat in streams group {group}: {name}: {meaning}{said}")

@@ -18,7 +18,14 @@ from enum import Enum
 from typing import ClassVar
 
 from kstreams_assign.engine.membership import ShutdownAsked
-from kstreams_assign.engine.streams_errors import AGAIN, FENCED, UNKNOWN_MEMBER_ID, refusal
+from kstreams_assign.engine.streams_errors import (
+    AGAIN,
+    FENCED,
+    FENCED_INSTANCE_ID,
+    UNKNOWN_MEMBER_ID,
+    UNRELEASED_INSTANCE_ID,
+    refusal,
+)
 from kstreams_assign.engine.streams_events import (
     NO_TASKS,
     AdoptTasks,
@@ -69,6 +76,9 @@ AWAITING_INTERVAL_MS, AWAITING_MS = 200, 60_000
 
 A task that its owner has released is silent until its new owner's next heartbeat.
 """
+
+RELEASES_MAX = 3
+"""How often a static member that joins gives up the place that it has in the group already."""
 
 STALLED = "a call of a function takes longer than max_poll_interval_ms"
 UNREADABLE = "the answer to a heartbeat contradicts itself: the three lists of tasks are not all there or all missing"
@@ -129,7 +139,7 @@ class StreamsMembership:
         self._sent_shutdown = self._shutdown = self._is_known = False
         self._due_ms = 0
         self._interval_ms = FIRST_INTERVAL_MS
-        self._failures = 0
+        self._failures = self._releases = 0
         self._endpoint_epoch = 0
         self._awaited: frozenset[TaskId] = frozenset()
         self._awaited_until_ms: int | None = None
@@ -169,12 +179,12 @@ class StreamsMembership:
             return self.owned
         return self.owned.with_those_of(self._adopting).with_those_of(self._target)
 
-    def leaving_request(self) -> StreamsHeartbeatRequest | None:
+    def leaving_request(self, *, comes_back: bool = True) -> StreamsHeartbeatRequest | None:
         """Return the heartbeat that takes a closed member out of the group; None if the group cannot know it.
 
-        A static member keeps its tasks until its session ends (version 1 only).
+        A static member that ``comes_back`` keeps its tasks until its session ends (version 1 only).
         """
-        return self._leave() if self._is_known else None
+        return self._leave(comes_back=comes_back) if self._is_known else None
 
     # --- heartbeats ------------------------------------------------------------------
 
@@ -225,9 +235,9 @@ class StreamsMembership:
             self._tell_all = False
         return request
 
-    def _leave(self) -> StreamsHeartbeatRequest:
+    def _leave(self, *, comes_back: bool = True) -> StreamsHeartbeatRequest:
         profile = self._profile
-        epoch = LEAVE_EPOCH if profile.instance_id is None else LEAVE_STATIC_EPOCH
+        epoch = LEAVE_STATIC_EPOCH if profile.instance_id is not None and comes_back else LEAVE_EPOCH
         return StreamsHeartbeatRequest(profile.group_id, profile.member_id, epoch, instance_id=profile.instance_id)
 
     # --- answers ---------------------------------------------------------------------
@@ -243,7 +253,7 @@ class StreamsMembership:
         self.epoch, self.accepted_ms = response.member_epoch, sent_ms
         if self.state is State.CLOSED:
             return []
-        self.state, self._failures = State.MEMBER, 0
+        self.state, self._failures, self._releases = State.MEMBER, 0, 0
         self._interval_ms = response.heartbeat_interval_ms
         self._due_ms = sent_ms + self._interval_ms
         awaiting = self._look_for_awaited(response, sent_ms)
@@ -261,7 +271,23 @@ class StreamsMembership:
         if response.error_code in FENCED:
             self._is_known = response.error_code != UNKNOWN_MEMBER_ID
             return self._join_again(f"the group went on without this member: {response.error_message}")
-        return self._end(refusal(self._profile.group_id, response.error_code, response.error_message))
+        if response.error_code == UNRELEASED_INSTANCE_ID and self._releases < RELEASES_MAX:
+            return self._release(now_ms)
+        profile = self._profile
+        end = self._end(refusal(profile.group_id, response.error_code, response.error_message, profile.instance_id))
+        if response.error_code == FENCED_INSTANCE_ID and self.epoch != JOIN_EPOCH:
+            return [*self._forget(f"the group went on without this member: {response.error_message}"), *end]
+        return end
+
+    def _release(self, now_ms: int) -> list[Effect]:
+        """Say that this member comes back, then join again.
+
+        The coordinator (4.4.0) takes no join of a static member that it has already, not even with the same member id:
+        one that was killed, was fenced, or whose join was not answered. Another member's place is not touched by this.
+        """
+        self._releases += 1
+        self._send_again(now_ms)
+        return [SendLeave(self._leave())]
 
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
         sent_ms, self._sent_ms = self._sent_ms, None

@@ -11,6 +11,9 @@ from dataclasses import fields
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
 
+STATIC_MEMBERS_VERSION = 1
+"""The version of StreamsGroupHeartbeat that has static members: of Kafka 4.4."""
+
 SESSION_TIMEOUT = "streams.session.timeout.ms"
 
 _BROKERS_ASSIGN = "the brokers assign the tasks"
@@ -44,6 +47,16 @@ def ineffective_settings(config: Config) -> tuple[str, ...]:
         f"{key} = {getattr(config, key)!r}: has no effect in a streams group: {NO_EFFECT[key]}"
         for key in ineffective_keys(config)
     )
+
+
+def refuse_static_member(config: Config, heartbeat_version: int) -> None:
+    """Raise ``ConfigError`` for a static member if the brokers' newest ``heartbeat_version`` knows none."""
+    if config.group_instance_id is not None and heartbeat_version < STATIC_MEMBERS_VERSION:
+        raise ConfigError(
+            f"group_instance_id = {config.group_instance_id!r}: static members of streams groups need brokers of Kafka "
+            "4.4 or later; upgrade the brokers, or remove it: a process that comes back with its state_dir before its "
+            "session ends has its tasks again"
+        )
 
 
 def check_session(config: Config, group: Mapping[str, str]) -> tuple[str, ...]:

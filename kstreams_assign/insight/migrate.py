@@ -44,6 +44,7 @@ def look(asked: Asked) -> tuple[MigrationFacts, Migration]:
             _group_settings(describer, asked.group),
             config,
             patterns,
+            describer.heartbeat_version(),
         )
     return facts, check_migration(facts)
 

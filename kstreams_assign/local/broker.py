@@ -13,7 +13,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -179,9 +179,13 @@ class LocalBroker:
 
     def _serve(self, layout: Layout, ports: Ports) -> Server:
         layout.write(ports, self._settings)
-        jars = ":".join(str(jar) for jar in class_path(progress=self._progress))
+        jars = ":".join(map(str, self._class_path()))
         assert self._hold is not None
         return Server(layout, jars, tied=not self._outlive, holds=self._hold)
+
+    def _class_path(self) -> Sequence[Path]:
+        """Return the jars of ``version``, fetched first if they are missing."""
+        return class_path(progress=self._progress)
 
     def _await_answer(self, ports: Ports) -> None:
         assert self._server is not None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.config import Config
-from kstreams_assign.group.streams_settings import SESSION_TIMEOUT, ineffective_keys
+from kstreams_assign.group.streams_settings import SESSION_TIMEOUT, STATIC_MEMBERS_VERSION, ineffective_keys
 from kstreams_assign.observe.streams_state import STANDBYS
 
 STANDBYS_MAX = 2
@@ -25,7 +25,8 @@ class MigrationFacts:
 
     ``members`` are named as the brokers do. ``committed``: partitions with a committed offset. ``internal_topics`` are
     those named after the group. ``group_settings`` are the brokers' for a streams group. ``config`` and ``patterns``
-    (of sources) come from a file of settings, if one was given.
+    (of sources) come from a file of settings, if one was given. ``heartbeat_version``: the newest one of
+    StreamsGroupHeartbeat that the brokers know.
     """
 
     group: str
@@ -37,6 +38,7 @@ class MigrationFacts:
     group_settings: Mapping[str, str] = field(default_factory=dict)
     config: Config | None = None
     patterns: Sequence[str] = ()
+    heartbeat_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,10 @@ def _in_the_way_of_streams(facts: MigrationFacts) -> list[str]:
     ]
     if config is None:
         return way
-    if config.group_instance_id is not None:
+    if config.group_instance_id is not None and facts.heartbeat_version < STATIC_MEMBERS_VERSION:
         way.append(
-            f"group_instance_id = {config.group_instance_id!r}: remove it, as streams groups have no static members"
+            f"group_instance_id = {config.group_instance_id!r}: remove it, or upgrade the brokers to Kafka 4.4 or "
+            "later, as older ones have no static members in streams groups"
         )
     if config.user_data != "apache":
         way.append(f"user_data = {config.user_data!r}: remove it, as members of a streams group send none")

@@ -30,12 +30,12 @@ class Holder(NamedTuple):
         return f"process {self.pid or 'unknown'} on host {self.host or 'unknown'}"
 
 
-def take_lock(folder: Path) -> IO[bytes]:
+def take_lock(folder: Path, setting: str = "state_dir") -> IO[bytes]:
     """Lock the directory for as long as the file is open.
 
     So the lock ends with the process, however it dies, and not with its children. The file is never deleted: two
-    processes could then lock two files of the same name. Raises ``StateDirectoryLocked`` naming the holder, ``OSError``
-    if a file cannot be created or locked.
+    processes could then lock two files of the same name. Raises ``StateDirectoryLocked`` naming the holder and the
+    ``setting`` to change, ``OSError`` if a file cannot be created or locked.
     """
     path = folder / LOCK_FILE
     file = open_unshared(lambda: path.open("a+b", buffering=0))
@@ -47,8 +47,8 @@ def take_lock(folder: Path) -> IO[bytes]:
     if not taken:
         file.close()
         raise StateDirectoryLocked(
-            f"the state directory {folder.absolute()} is in use by {_read_holder(path)}; stop that process, or give "
-            "this one another state_dir"
+            f"the directory {folder.absolute()} is in use by {_read_holder(path)}; stop that process, or give this one "
+            f"another {setting}"
         )
     file.truncate(0)
     file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())

@@ -8,11 +8,14 @@ must not: the list names the process id that it belongs to. Calls to brokers do 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from kstreams_assign.state.lock import read_json
+from kstreams_assign.errors import StateError
+from kstreams_assign.state.lock import read_json, take_lock
 
 FILE = "members"
 _VERSION = 1
@@ -54,6 +57,23 @@ class Members:
         draft = self._path.with_name(f"{FILE}.draft")
         draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.replace(self._path)
+
+
+@contextmanager
+def kept_members(folder: Path, process_id: UUID) -> Iterator[Members]:
+    """Lock a directory that has nothing but the list, for the block, and return the list.
+
+    Raises ``StateDirectoryLocked`` if another member has it, ``StateError`` if it cannot be created or locked.
+    """
+    try:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        lock = take_lock(folder, "member_dir")
+    except OSError as error:
+        raise StateError(
+            f"member_dir = {folder.absolute()}: cannot be used: {error}; check its owner and the disk"
+        ) from error
+    with lock:
+        yield Members(folder, process_id)
 
 
 def _read(path: Path, process_id: UUID) -> tuple[Seat, ...]:

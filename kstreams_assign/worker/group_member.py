@@ -1,9 +1,9 @@
 """``GroupMember``: the membership alone, for programs with a loop, stores and clients of their own.
 
-A rebalance asks the program for three things, each by an event of ``poll``: *commit* what was processed before the
-member joins; *adopt* an assignment (write, commit and close the tasks that left, begin the new ones); *drop* all tasks,
-as they run elsewhere. The program answers when it has done so; heartbeats go on meanwhile, on another thread. What must
-not live here: records, stores, state directories.
+The group asks the program for three things, each by an event of ``poll``: *commit* what was processed before the member
+joins again (classic groups only); *adopt* an assignment (write, commit and close the tasks that left, begin the new
+ones); *drop* all tasks, as they run elsewhere. The program answers when it has done so; heartbeats go on meanwhile, on
+another thread. What must not live here: records, stores, and what one kind of group does (``memberships``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -21,20 +24,20 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import EventListener, LeaveFailedEvent
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.members import kept_members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.topology.internal import refuse_wrong_topology
-from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.membership import Membership
-from kstreams_assign.worker.predecessors import PredecessorCleanup
+from kstreams_assign.worker.memberships import connect_member
+from kstreams_assign.worker.reported_lags import ReportedLags
 
 LEAVE_TIMEOUT_S = 5.0
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -44,7 +47,8 @@ Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
 class CommitDue:
     """A rebalance begins: ``commit`` what was processed, then call ``ready_to_join``.
 
-    Processing may go on meanwhile. From then to the next ``Assignment``, ``commit`` raises ``CommitDeferred``.
+    Processing may go on meanwhile. From then to the next ``Assignment``, ``commit`` raises ``CommitDeferred``. It comes
+    in classic groups only: in streams groups commits go on while tasks move.
     """
 
 
@@ -54,10 +58,14 @@ class Assignment:
 
     First write, commit and close the ``revoked`` tasks; without any, call ``let_go`` at once. Restore what is new in
     ``active`` to the end of its changelogs before it runs.
+
+    In a streams group the first ones may have warm-ups alone: those tasks will be active here. This member joins once
+    ``at`` reports that their state is restored (``warm_join``).
     """
 
     generation: int
-    """Generation of the group."""
+    """Generation of the group. In a streams group: the number of this member's assignment, 0 before it has joined; one
+    that differs in warm-ups or input partitions alone has the same number."""
     active: Partitions
     """Active tasks, each with its input partitions."""
     standby: frozenset[TaskId]
@@ -70,7 +78,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The group went on without this member: drop all tasks, and write or commit nothing more of them."""
+    """The group went on without this member: drop all tasks, and write or commit nothing more of them.
+
+    Do so before the next ``poll``: that lets a member of a streams group join again.
+    """
 
     reason: str
     """Why, in a sentence."""
@@ -80,7 +91,8 @@ class Lost:
 class Drained:
     """Leave now: a drain is over, or the group knows that this process restarts.
 
-    After a drain this member has no task any more, or no member can take them over warm.
+    After a drain in a classic group this member has no task any more; in a streams group its tasks run until it leaves,
+    and are warm elsewhere. Or no member can take them over warm.
     """
 
 
@@ -88,37 +100,57 @@ GroupEvent = CommitDue | Assignment | Lost | Drained
 """What ``GroupMember.poll`` returns."""
 
 
-class _Questions:
-    """Turn what the membership asks into events for the program. Called on the membership's threads."""
+class Questions:
+    """What the membership asks, as events for the program: put in on the membership's threads, taken by ``next``."""
 
     turned_ms = None  # the program's loop is not watched; the brokers wait for its answers as long as they do
 
     def __init__(self) -> None:
-        self.events: queue.SimpleQueue[GroupEvent | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[GroupEvent | None, Callable[[], None] | None]] = queue.SimpleQueue()
         self._active: frozenset[TaskId] = frozenset()
+        self._dropped: Callable[[], None] | None = None
+        self.generation: int | None = None
+        """Of the last assignment that the program took; None before the first."""
 
     def commit_now(self) -> None:
-        self.events.put(CommitDue())
+        self.put(CommitDue())
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         revoked = self._active - adopted.active.keys()
         self._active = frozenset(adopted.active)
-        self.events.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
+        self.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
 
     def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         self._active = frozenset()
-        self.events.put(Lost(reason))
-        if then is not None:
-            then()
+        self._events.put((Lost(reason), then))
+
+    def put(self, event: GroupEvent | None) -> None:
+        """Pass an event on; None wakes the program."""
+        self._events.put((event, None))
+
+    def next(self, timeout_s: float) -> GroupEvent | None:
+        """Return the next event, or None if none comes in time. The event before has been dealt with."""
+        dropped, self._dropped = self._dropped, None
+        if dropped is not None:
+            dropped()
+        try:
+            event, self._dropped = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(event, Assignment):
+            self.generation = event.generation
+        return event
 
 
 class GroupMember:
     """Be one member of a Kafka Streams group; leaving the ``with`` block leaves the group.
 
     ``process_id`` is this process's identity: keep it across restarts, or tasks move. ``topology`` lists what each
-    subtopology reads and stores; the leader creates the changelogs, named ``<application_id>-<store>-changelog``.
-    ``on_event`` gets the events of ``kstreams_assign.events``. Methods may be called from any thread. Raises
-    ``ConfigError`` for settings that contradict each other or that the brokers refuse, ``BrokerUnavailable`` and
+    subtopology reads and stores; the leader, or in a streams group the brokers, create the changelogs, named
+    ``<application_id>-<store>-changelog``. ``member_dir`` is a directory for this member alone: after a crash the next
+    one with it is the same member of a streams group, and in a classic group removes the dead one. ``on_event`` gets
+    the events of ``kstreams_assign.events``. Methods may be called from any thread. Raises ``ConfigError`` for settings
+    that contradict each other or that the brokers refuse, ``StateError`` for ``member_dir``, ``BrokerUnavailable`` and
     ``BrokerError``.
     """
 
@@ -128,10 +160,9 @@ class GroupMember:
         topology: Sequence[SubtopologyShape],
         process_id: UUID,
         *,
+        member_dir: str | PathLike[str] | None = None,
         on_event: EventListener | None = None,
     ) -> None:
-        if config.in_streams_group:
-            raise ConfigError('group_protocol = "streams": GroupMember joins classic groups only; set "classic"')
         if config.exactly_once:
             refuse_unknown_metadata(librdkafka_writes)
         self._config = config
@@ -140,8 +171,7 @@ class GroupMember:
         self._log = EventLog(str(process_id), on_event)
         self._sums = OffsetSums()
         self._mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
-        questions = _Questions()
-        self._events = questions.events
+        self._questions = Questions()
         self._failure: BaseException | None = None
         self._ending = EndRequest()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
@@ -149,29 +179,31 @@ class GroupMember:
             config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once
         )
         leading = Leading(config, shape, process_id, admin, self._committed, self._log)
-        self._early = EarlyProbing(
-            config, process_id, self._sums, admin, leading.end_offset_sums, self.rejoin, self._log
-        )
-        self._membership = Membership(
-            config,
-            shape,
-            process_id,
-            questions,
-            leading,
-            self._sums,
-            self._mutex,
-            self._log,
-            lambda membership: group_client(config, shape, admin, membership),
-            self._early.adopted,
-            lambda: self._events.put(Drained()),
-            PredecessorCleanup(config, None, self._log),
-        )
+        early = EarlyProbing(config, process_id, self._sums, admin, leading.end_offset_sums, self.rejoin, self._log)
+        with ExitStack() as opened:
+            members = None
+            if member_dir is not None:
+                members = opened.enter_context(kept_members(Path(member_dir), process_id))
+            self._membership, talk = connect_member(
+                config,
+                shape,
+                process_id,
+                self._questions,
+                leading,
+                early,
+                members,
+                self._sums,
+                self._mutex,
+                admin,
+                self._log,
+                ReportedLags(self._sums, leading.end_offset_sums, monotonic_ms),
+                lambda: None,  # the program has the stores, and knows its disk
+                lambda: self._questions.put(Drained()),
+            )
+            self._closing = opened.pop_all()
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
-            for name, work in (
-                ("membership", self._membership.run),
-                ("early-probing", lambda: self._early.run(self._ending)),
-            )
+            for name, work in (("membership", self._membership.run), ("progress", lambda: talk(self._ending)))
         ]
 
     def __enter__(self) -> Self:
@@ -191,6 +223,7 @@ class GroupMember:
         except BrokerError as cause:
             self._log.emit(LeaveFailedEvent(reason=str(cause)))
         self._committed.close()
+        self._closing.close()
 
     # --- events out --------------------------------------------------------------------
 
@@ -200,10 +233,7 @@ class GroupMember:
         Raises what made the membership impossible: ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``,
         ``MalformedUserData``, ``ConfigError``, ``InstanceFenced`` or another error of ``BrokerError``.
         """
-        try:
-            event = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
-        except queue.Empty:
-            event = None
+        event = self._questions.next(timeout_s)
         if event is None and self._failure is not None:
             raise self._failure
         return event
@@ -215,8 +245,8 @@ class GroupMember:
         self._membership.handle(machine.WorkCommitted())
 
     def let_go(self) -> None:
-        """Answer ``Assignment``: the revoked tasks are written, committed and closed."""
-        self._membership.handle(machine.TasksReleased())
+        """Answer the last ``Assignment`` of ``poll``: the revoked tasks are written, committed and closed."""
+        self._membership.handle(machine.TasksReleased(self._questions.generation))
 
     # --- reports in: the offsets of each task's state -----------------------------------
 
@@ -253,19 +283,23 @@ class GroupMember:
     # --- the group ---------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float = 5.0) -> None:
-        """Commit next input offsets in this generation.
+        """Commit next input offsets in this generation, or in a streams group under this member's epoch.
 
-        Raises ``CommitDeferred`` during a rebalance, ``CommitRefused`` for a member that is no longer in the
-        generation, and ``BrokerError``. Partition times are not committed: a Java member that goes on from here takes
-        its time from the next record.
+        Raises ``CommitDeferred`` during a rebalance (in a streams group: if the coordinator has a newer epoch, which
+        has not arrived within ``timeout_s``; commit again), ``CommitRefused`` for a member that is no longer in the
+        group, and ``BrokerError``. Partition times are not committed: a Java member that goes on from here takes its
+        time from the next record.
         """
         self._membership.commit(offsets, timeout_s, {})
 
     def group_metadata(self) -> bytes:
         """Return the group metadata for ``send_offsets_to_transaction`` of a confluent-kafka producer of your own.
 
-        It is valid in this generation. Raises ``CommitDeferred`` and ``CommitRefused`` as ``commit`` does. Set
-        ``processing_guarantee = "exactly_once_v2"``, so that ``committed`` waits for open transactions.
+        It is valid in this generation. In a streams group it contains the member epoch, which changes as tasks move:
+        ask for each transaction, and if the offsets are refused with ILLEGAL_GENERATION, abort, and repeat the work
+        unless ``Lost`` comes. Raises ``CommitRefused`` as ``commit`` does, and ``CommitDeferred`` during a rebalance;
+        in a streams group while a heartbeat is under way: ask again. Set ``processing_guarantee = "exactly_once_v2"``,
+        so that ``committed`` waits for open transactions.
         """
         return group_metadata(self._config.application_id, self._membership.member())
 
@@ -282,17 +316,25 @@ class GroupMember:
         return self._shape.changelogs(self._config.application_id, task)
 
     def rejoin(self, reason: str) -> None:
-        """Ask the group for a rebalance; during another one, as soon as that is over."""
+        """Ask the group for a rebalance; during another one, as soon as that is over.
+
+        No effect in a streams group: the brokers decide when tasks move.
+        """
         self._membership.rejoin(reason)
 
     def drain(self) -> None:
-        """Ask the group to warm this member's tasks up elsewhere and to move them; ``Drained`` follows."""
+        """Ask the group to warm this member's tasks up elsewhere and to move them; ``Drained`` follows.
+
+        In a streams group the tasks stay until this member leaves. Members of this package take them over.
+        """
         self._membership.drain()
 
     def announce_restart(self) -> None:
         """Announce to the group that this process leaves and is back soon; ``Drained`` follows.
 
-        Then leave: tasks without a caught-up replica wait for ``scheduled_rebalance_max_delay_ms`` at most.
+        Then leave: tasks without a caught-up replica wait for ``scheduled_rebalance_max_delay_ms`` at most. In a
+        streams group all its tasks wait until its session ends; without ``member_dir`` none waits, as the group would
+        not know the next process.
         """
         self._membership.announce_restart()
 
@@ -300,7 +342,8 @@ class GroupMember:
         """Ask every member of the group to end (Kafka: ``SHUTDOWN_APPLICATION``).
 
         In each of them, and here, ``poll`` returns an ``Assignment`` without tasks and, after its ``let_go``, raises
-        ``ShutdownRequested``. Raises ``ConfigError`` with ``user_data = "kip441"``.
+        ``ShutdownRequested``; in a streams group it raises at once, and ``commit`` works until the ``with`` block ends.
+        Raises ``ConfigError`` with ``user_data = "kip441"``.
         """
         self._config.refuse_unless_apache("shut_application_down")
         self._membership.shut_application_down()
@@ -311,4 +354,4 @@ class GroupMember:
             work()
         except BaseException as failure:  # noqa: BLE001  # raised again by poll()
             self._failure = failure
-            self._events.put(None)
+            self._questions.put(None)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
+from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import WarningsEvent
-from kstreams_assign.group.streams_settings import check_session, ineffective_settings
+from kstreams_assign.group.streams_settings import check_session, ineffective_settings, refuse_static_member
 from kstreams_assign.group.streams_topology import refuse_patterns
 from kstreams_assign.model import TaskId, TopologyShape
-from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex
@@ -25,7 +26,6 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership, Work
 from kstreams_assign.worker.predecessors import PredecessorCleanup
-from kstreams_assign.worker.state_sizes import measure_disk
 from kstreams_assign.worker.streams_look import GroupLook
 from kstreams_assign.worker.streams_member import StreamsMember
 
@@ -50,22 +50,32 @@ def shut_application_down(member: AnyMember) -> None:
     member.shut_application_down()
 
 
-def classic_member(
+def connect_member(
     config: Config,
     shape: TopologyShape,
     process: UUID,
     work: Work,
     leading: Leading,
     early: EarlyProbing,
-    directory: StateDirectory,
+    members: Members | None,
     sums: OffsetSums,
     mutex: ReportMutex,
     admin: ClusterAdmin,
     log: EventLog,
+    lags: Callable[[], Mapping[TaskId, int]],
+    disk: Callable[[], Disk | None],
     drained: Callable[[], None],
-) -> Membership:
-    """Return a member of a classic group, connected. Raises ``BrokerUnavailable``, ``ConfigError``."""
-    return Membership(
+) -> tuple[AnyMember, Callable[[EndRequest], None]]:
+    """Return a member, connected, and the call that talks to the other members until the end is requested.
+
+    ``members`` keeps the member id across restarts, if it is given. ``lags`` and ``disk`` are asked for in streams
+    groups: offsets that each task's state here lacks, and the room for more; None is as much as is needed. Raises
+    ``BrokerUnavailable``, ``ConfigError``.
+    """
+    if config.in_streams_group:
+        member = _streams_member(config, shape, process, work, members, admin, log, lags, disk, drained)
+        return member, member.leaving.run
+    classic = Membership(
         config,
         shape,
         process,
@@ -77,42 +87,32 @@ def classic_member(
         lambda membership: group_client(config, shape, admin, membership),
         early.adopted,
         drained,
-        PredecessorCleanup(config, Members(directory.path, process), log),
+        PredecessorCleanup(config, members, log),
     )
+    return classic, early.run
 
 
-def streams_member(
+def _streams_member(
     config: Config,
     shape: TopologyShape,
     process: UUID,
     work: Work,
-    directory: StateDirectory,
+    members: Members | None,
     admin: ClusterAdmin,
     log: EventLog,
     lags: Callable[[], Mapping[TaskId, int]],
+    disk: Callable[[], Disk | None],
     drained: Callable[[], None],
 ) -> StreamsMember:
-    """Return a member of a streams group, connected. Raises ``BrokerUnavailable``, ``ConfigError``."""
     refuse_patterns(shape)
     connections = streams_connections(config, admin)
     try:
+        refuse_static_member(config, connections.heartbeats.heartbeat_version())
         group = GroupLook(config.application_id, connections.heartbeats, admin)
         warnings = ineffective_settings(config) + check_session(config, _settings(group))
         if warnings:
             log.emit(WarningsEvent(warnings=warnings))
-        return StreamsMember(
-            config,
-            shape,
-            process,
-            work,
-            Members(directory.path, process),
-            admin,
-            log,
-            connections,
-            lags,
-            lambda: measure_disk(directory),
-            drained,
-        )
+        return StreamsMember(config, shape, process, work, members, admin, log, connections, lags, disk, drained)
     except BaseException:
         connections.close()
         raise

@@ -2,8 +2,8 @@
 
 One thread sends heartbeats, one at a time, and is the only one that waits for the coordinator; commits go over a
 connection of their own. Any thread may report an event: what it asks of the tasks is ordered at once, in order, and
-what has to be sent waits for the thread. The member id is kept in the state directory: a process that comes back within
-its session is the same member to the coordinator, which leaves it its tasks.
+what has to be sent waits for the thread. The member id is kept in a directory, if there is one: a process that comes
+back within its session is the same member to the coordinator, which leaves it its tasks.
 
 What must not live here: a rule of what is reported, owned or assigned.
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import assert_never
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms, suspended_s
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -24,6 +24,7 @@ from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
 from kstreams_assign.engine.warm_disk import Disk
+from kstreams_assign.engine.warm_join import JoinGroup
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -38,7 +39,6 @@ from kstreams_assign.events import (
     GroupStatusEvent,
     JoiningEvent,
     LookupFailedEvent,
-    MemberNotKeptEvent,
     RestartAnnouncedEvent,
     ShutdownRequestedEvent,
     WarmJoinEvent,
@@ -47,11 +47,12 @@ from kstreams_assign.group import member as machine
 from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
 from kstreams_assign.group.values import Hosts, MemberId
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, task_names
-from kstreams_assign.state.members import Members, Seat
+from kstreams_assign.state.members import Members
 from kstreams_assign.status.views import MemberView
 from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.kept_id import member_id_of
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.progress_topic import ProgressTopic
 from kstreams_assign.worker.pulse import Pulse
@@ -77,7 +78,7 @@ _STATES: Mapping[engine.State, machine.State] = {
 class StreamsMember:
     """One member of the group, from the first heartbeat to the last.
 
-    ``members`` keeps the member id. ``leave`` closes the ``connections``.
+    ``members`` keeps the member id, if it is given. ``leave`` closes the ``connections``.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class StreamsMember:
         shape: TopologyShape,
         process: UUID,
         processor: Work,
-        members: Members,
+        members: Members | None,
         admin: ClusterAdmin,
         log: EventLog,
         connections: StreamsConnections,
@@ -101,7 +102,7 @@ class StreamsMember:
         self._connections = connections
         self._heartbeats, self._commits = connections.heartbeats, connections.commits
         self._drained = drained
-        self._member_id = _kept_member_id(members, log)
+        self._member_id, self._id_is_kept = member_id_of(members, config.group_instance_id, log)
         self._topology = streams_topology(shape, config.application_id, config.replication_factor)
         self._engine = engine.StreamsMembership(
             engine.Profile(
@@ -113,6 +114,7 @@ class StreamsMember:
                 config.endpoint,
                 config.client_tags,
                 config.client_rack,
+                config.group_instance_id,
             )
         )
         self._lock = threading.RLock()
@@ -121,7 +123,7 @@ class StreamsMember:
         self._to_send: list[do.SendHeartbeat | do.SendLeave | do.LookUpAssignment] = []
         self._cause: Exception | None = None
         self._assignments = Assignments(shape, admin, processor, log)
-        self._outage = self._returns = self._stalled = False
+        self._outage = self._returns = self._drains = self._stalled = False
         self._status = StatusWarnings()
         self._warm_joining = WarmJoining(
             config,
@@ -242,7 +244,7 @@ class StreamsMember:
         epoch = self._engine.epoch
         if epoch == JOIN_EPOCH:
             raise CommitRefused("commit offsets: this process is no member of the group")
-        return MemberId(epoch, self._member_id, None)
+        return MemberId(epoch, self._member_id, self._config.group_instance_id)
 
     def lease_left_s(self) -> float:
         """Seconds until the coordinator may give the tasks away; 0 for no member, negative once it may have."""
@@ -261,33 +263,41 @@ class StreamsMember:
     def run(self) -> None:
         """Join and stay a member until ``close``. Raise what makes membership impossible (a refusal, a topology)."""
         try:
-            self._refuse_other_topology()
-            self._start()
-            while self._engine.state is not engine.State.CLOSED:
+            self._start(self._look_before_joining())
+            while not self._is_closed():
                 self._turn()
         finally:
             self.close()
         if self._cause is not None:
             raise self._cause
 
-    def _start(self) -> None:
-        """Join once the state of what this process will get is warm."""
-        join = self._warm_joining.wait(lambda: self._engine.state is engine.State.CLOSED)
+    def _is_closed(self) -> bool:
+        return self._engine.state is engine.State.CLOSED
+
+    def _start(self, known: str | None) -> None:
+        """Join once the state of what this process will get is warm; at once if the group keeps tasks for it."""
+        join = JoinGroup(known) if known is not None else self._warm_joining.wait(self._is_closed)
         if join is not None:
             self._log.emit(WarmJoinEvent(reason=join.reason))
             self.handle(do.TasksAwaited(join.awaited))
             self.handle(machine.Started())
 
-    def _refuse_other_topology(self) -> None:
-        """Compare with the topology of the members that are there: the broker's refusal names no difference.
+    def _look_before_joining(self) -> str | None:
+        """Refuse another topology than that of the members that are there: the broker's refusal names no difference.
 
-        Where the group cannot be described, the first heartbeat tells why.
+        Return why to join at once: the group keeps the tasks of this static member. Where the group cannot be
+        described, the first heartbeat tells why.
         """
         with suppress(BrokerError, MalformedUserData):
             described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
-            topology = described and described.members and described.topology
+            members = described.members if described is not None else ()
+            topology = described.topology if described is not None and members else None
             if topology and topology.subtopologies is not None:
                 refuse_other_topology(self._config.application_id, self._topology, topology.subtopologies)
+            mine = self._config.group_instance_id
+            if mine is not None and mine in {member.instance_id for member in members}:
+                return f"the group still has the static member {mine}"
+        return None
 
     def _turn(self) -> None:
         self._wake.wait(self._patience_s())
@@ -369,14 +379,19 @@ class StreamsMember:
 
     def drain(self) -> None:
         """Have the tasks warmed up at the members of this package that will get them, then call ``drained``."""
+        self._drains = True
         if self._engine.state is engine.State.MEMBER:
             self.leaving.drain()
         else:
             self._drained()
 
     def announce_restart(self) -> None:
-        """Leave without a word, and keep the member id: the tasks wait for this process until its session ends."""
-        self._returns = self._config.scheduled_rebalance_max_delay_ms > 0
+        """Leave without a word, and keep the member id: the tasks wait for this process until its session ends.
+
+        Without a kept id the group would not know this process again, so it leaves as ever. A static member says so.
+        """
+        is_known_again = self._id_is_kept or self._config.group_instance_id is not None
+        self._returns = is_known_again and self._config.scheduled_rebalance_max_delay_ms > 0
         self._log.emit(RestartAnnouncedEvent(awaited=self._returns))
         self._drained()
 
@@ -389,9 +404,10 @@ class StreamsMember:
         self.handle(machine.CloseAsked())
 
     def leave(self, timeout_s: float, operation: str | None = None) -> None:
-        """Leave the group, or stay in it as ``operation`` or else the settings say; who restarts stays.
+        """Leave the group, or stay in it as ``operation`` or else the settings say.
 
-        Raises ``BrokerError`` where the group could not be reached: it waits until the session ends.
+        By default a member that restarts stays, and one that drained leaves. Raises ``BrokerError`` where the group
+        could not be reached: it waits until the session ends.
         """
         try:
             self._leave(timeout_s, operation)
@@ -399,9 +415,11 @@ class StreamsMember:
             self._connections.close()
 
     def _leave(self, timeout_s: float, operation: str | None) -> None:
-        returns = self._returns and (operation or self._config.group_membership_operation) == "default"
-        request = self._engine.leaving_request()
-        if request is None or returns or not self._config.leaves(operation):
+        wanted, leaves = operation or self._config.group_membership_operation, self._config.leaves(operation)
+        if wanted == "default" and (self._returns or self._drains):
+            leaves = not self._returns
+        request = self._engine.leaving_request(comes_back=not leaves)
+        if request is None or not (leaves or request.instance_id):
             return
         deadline = time.monotonic() + timeout_s
         while True:
@@ -459,25 +477,6 @@ class StreamsMember:
         """Each assigned task's role."""
         adopted = self._assignments.adopted
         return {} if adopted is None else adopted.roles()
-
-
-def _kept_member_id(members: Members, log: EventLog) -> str:
-    """Return the id of the last process with this state directory, whose lock says that it has ended, or a new one."""
-    kept = [seat.member_id for seat in members.before if seat.instance_id is None and _is_uuid(seat.member_id)]
-    member_id = kept[-1] if kept else str(uuid4())
-    try:
-        members.joined(Seat(member_id, None))
-    except OSError as cause:
-        why = f"{cause}: if this process is killed, its tasks wait until its session ends"
-        log.emit(MemberNotKeptEvent(warnings=(why,)))
-    return member_id
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def _now_ms() -> int:

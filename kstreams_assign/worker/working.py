@@ -39,6 +39,7 @@ from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
@@ -65,9 +66,8 @@ from kstreams_assign.worker.memberships import (
     AnyMember,
     Request,
     announce_restart,
-    classic_member,
+    connect_member,
     drain,
-    streams_member,
 )
 from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.pace import LongRestores, paces
@@ -78,7 +78,7 @@ from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.start_positions import StartPositions
 from kstreams_assign.worker.state_requests import StateRequests
-from kstreams_assign.worker.state_sizes import StateSizes
+from kstreams_assign.worker.state_sizes import StateSizes, measure_disk
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
 STATUS_INTERVAL_S = 0.2
@@ -187,36 +187,22 @@ class Working:
         leading = Leading(config, shape, process, admin, committed, log)
         self._early = EarlyProbing(config, process, local.sums, admin, leading.end_offset_sums, self._rejoin, log)
         self._membership: AnyMember
-        self._speak = self._early.run
-        """What this process and the others tell each other, until the end."""
-        if config.in_streams_group:
-            self._membership = member = streams_member(
-                config,
-                shape,
-                process,
-                self._processor,
-                local.directory,
-                admin,
-                log,
-                self._restoring.lags,
-                self._ending.set,
-            )
-            self._speak = member.leaving.run
-        else:
-            self._membership = classic_member(
-                config,
-                shape,
-                process,
-                self._processor,
-                leading,
-                self._early,
-                local.directory,
-                local.sums,
-                local.mutex,
-                admin,
-                log,
-                self._ending.set,
-            )
+        self._membership, self._talk = connect_member(
+            config,
+            shape,
+            process,
+            self._processor,
+            leading,
+            self._early,
+            Members(local.directory.path, process),
+            local.sums,
+            local.mutex,
+            admin,
+            log,
+            self._restoring.lags,
+            lambda: measure_disk(local.directory),
+            self._ending.set,
+        )
         self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._ends = FreshEnds(lambda asked: admin.end_offsets(asked, LOOKUP_TIMEOUT_S))
@@ -289,7 +275,7 @@ class Working:
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        speaking = self._start("progress", lambda: self._speak(self._ending))
+        speaking = self._start("progress", lambda: self._talk(self._ending))
         try:
             self._ending.wait()
         finally:

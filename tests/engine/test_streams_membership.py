@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -233,7 +234,6 @@ def test_after_a_lost_answer_the_assignment_is_looked_up() -> None:
         (69, ConfigError, "application_id"),
         (81, ConfigError, "group.streams.max.size"),
         (82, InstanceFenced, "group_instance_id"),
-        (111, InstanceFenced, "group_instance_id"),
         (130, TopologyMismatch, "STREAMS_INVALID_TOPOLOGY"),
         (131, TopologyMismatch, "another topology"),
         (132, TopologyMismatch, "another topology"),
@@ -314,6 +314,66 @@ def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
     assert member.handle(answer(3, 0)) == [], "nothing more is adopted"
     assert member.machine.epoch == 3
     assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", epoch, instance_id=instance)
+
+
+def test_a_static_member_gives_up_the_place_that_a_killed_process_has_left_behind() -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    comes_back = events.SendLeave(StreamsHeartbeatRequest("app", "me", -2, instance_id="one"))
+    for _ in range(2):
+        for _ in range(engine.RELEASES_MAX):
+            member.beat()
+            assert member.handle(refusal(111)) == [comes_back]
+        join = member.beat()
+        assert (join.member_epoch, join.topology) == (0, PROFILE.topology), "it reports everything again"
+        member.handle(answer(3))
+        member.handle(MembershipLost("a commit was refused"))
+        member.handle(events.TasksDropped())
+    for _ in range(engine.RELEASES_MAX):
+        member.beat()
+        member.handle(refusal(111))
+    member.beat()
+    (end,) = member.handle(refusal(111))
+    assert isinstance(end, events.EndMembership), "another process has the place"
+
+
+def test_a_static_member_that_does_not_come_back_leaves_as_a_dynamic_one() -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    member.handle(CloseAsked())
+    assert member.machine.leaving_request(comes_back=False) == StreamsHeartbeatRequest(
+        "app", "me", -1, instance_id="one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (35, ConfigError, "need brokers of Kafka 4.4 or later"),
+        (42, ConfigError, "need brokers of Kafka 4.4 or later"),
+        (82, InstanceFenced, "another process has joined with it"),
+    ],
+)
+def test_a_static_member_that_is_refused_names_its_instance(code: int, kind: type[Exception], words: str) -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    (end,) = member.handle(refusal(code))
+    assert isinstance(end, events.EndMembership)
+    assert type(end.cause) is kind
+    assert re.search(f"group_instance_id = 'one': .*{words}", str(end.cause))
+
+
+def test_a_member_whose_instance_another_process_has_drops_its_tasks_and_ends() -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    member.handle(answer(3, 0))
+    member.handle(TasksReleased(1))
+    member.beat()
+    dropped, end = member.handle(refusal(82))
+    assert isinstance(dropped, DropAll)
+    assert isinstance(end, events.EndMembership)
+    assert (member.machine.epoch, member.machine.state) == (0, State.CLOSED)
+    assert member.handle(events.TasksDropped()) == []
+    assert member.machine.due_ms() is None
 
 
 def test_a_member_that_the_group_cannot_know_does_not_leave() -> None:

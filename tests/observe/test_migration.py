@@ -46,6 +46,13 @@ def test_settings_that_no_streams_group_knows_stand_in_the_way() -> None:
     assert check_migration(replace(FACTS, to="classic", kind="streams", patterns=["region-.*"])).way == ()
 
 
+def test_brokers_that_know_static_members_of_streams_groups_keep_them() -> None:
+    old, new = (replace(FACTS, config=config(group_instance_id="one"), heartbeat_version=each) for each in (0, 1))
+    (text,) = check_migration(old).way
+    assert text.startswith("group_instance_id = 'one': remove it, or upgrade the brokers to Kafka 4.4 or later")
+    assert check_migration(new).way == ()
+
+
 def test_settings_go_to_the_brokers_as_far_as_the_group_does_not_have_them() -> None:
     wanted = config(num_standby_replicas=1, session_timeout_ms=30_000, assignor="sticky")
     first, _, last = check_migration(replace(FACTS, config=wanted)).before

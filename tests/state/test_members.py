@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from kstreams_assign.state.members import FILE, Members, Seat
+from kstreams_assign.errors import StateDirectoryLocked, StateError
+from kstreams_assign.state.members import FILE, Members, Seat, kept_members
 
 ME, ANOTHER = UUID(int=1), UUID(int=2)
 STRANGE = json.dumps({"process_id": str(ME), "members": [1, {}, {"member_id": 3}]})
@@ -39,3 +40,20 @@ def test_a_copied_directory_with_another_id_lists_no_member(tmp_path: Path) -> N
 def test_a_damaged_file_lists_no_member(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     assert Members(tmp_path, ME).before == ()
+
+
+def test_a_member_dir_is_made_locked_and_named_if_it_cannot_be_used(tmp_path: Path) -> None:
+    folder = tmp_path / "app" / "member"
+    with kept_members(folder, ME) as members:
+        members.joined(FIRST)
+        with (
+            pytest.raises(StateDirectoryLocked, match=r"in use by .*; .* another member_dir"),
+            kept_members(folder, ME),
+        ):
+            pass
+    with kept_members(folder, ME) as members:
+        assert members.before == (FIRST,)
+    blocked = tmp_path / "file"
+    blocked.write_text("", encoding="utf-8")
+    with pytest.raises(StateError, match=r"member_dir = .*file: cannot be used: "), kept_members(blocked, ME):
+        pass

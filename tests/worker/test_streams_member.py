@@ -316,6 +316,52 @@ def test_a_member_id_of_a_classic_group_is_not_kept(scene: Callable[..., Scene],
     assert str(UUID(mine)) == mine
 
 
+def test_a_static_member_has_the_id_of_the_last_process_with_its_instance(
+    scene: Callable[..., Scene], tmp_path: Path
+) -> None:
+    before = str(uuid4())
+    Members(tmp_path, PROCESS).joined(Seat(before, "i-1"))
+    assert scene(group_instance_id="i-1").make()._member_id == before
+    assert scene(group_instance_id="i-2").make()._member_id != before
+
+
+def test_a_static_member_reports_its_instance_with_heartbeats_and_commits(scene: Callable[..., Scene]) -> None:
+    it = scene(group_instance_id="i-1")
+    member = it.joined()
+    assert it.heartbeats.sent[0].instance_id == "i-1"
+    member.commit(AT, SECONDS, {})
+    assert it.commits.sent[-1] == MemberId(3, member._member_id, "i-1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "operation", "epoch"),
+    [
+        ({}, None, None, -2),
+        ({}, "restart", None, -2),
+        ({"scheduled_rebalance_max_delay_ms": 0}, "restart", None, -2),
+        ({}, "drain", None, -1),
+        ({}, "drain", "remain_in_group", -2),
+        ({"group_membership_operation": "leave_group"}, None, None, -1),
+        ({"group_membership_operation": "leave_group"}, None, "default", -2),
+        ({}, None, "leave_group", -1),
+    ],
+)
+def test_a_static_member_says_whether_it_comes_back(
+    scene: Callable[..., Scene], settings: dict[str, Any], asked: str | None, operation: str | None, epoch: int
+) -> None:
+    it = scene(group_instance_id="i-1", **settings)
+    member = it.joined()
+    if asked == "restart":
+        member.announce_restart()
+    elif asked == "drain":
+        member.drain()
+    it.close()
+    it.heartbeats.sent.clear()
+    it.heartbeats.answers = [answer(-1)]
+    member.leave(SECONDS, operation)
+    assert [(request.member_epoch, request.instance_id) for request in it.heartbeats.sent] == [(epoch, "i-1")]
+
+
 @pytest.mark.parametrize(
     ("settings", "restart", "operation", "leaves"),
     [

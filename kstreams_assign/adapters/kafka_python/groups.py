@@ -28,6 +28,7 @@ from kstreams_assign.adapters.kafka_python.streams_groups import (
 )
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import DescribedStreamsGroup
+from kstreams_assign.wire.streams_heartbeat import HEARTBEAT_API_KEY
 
 GONE = "Dead"
 
@@ -61,6 +62,10 @@ class GroupDescriber:
     def __init__(self, admin: _RawAdmin, timeout_s: float) -> None:
         self._admin = admin
         self._timeout_s = timeout_s
+
+    def heartbeat_version(self) -> int:
+        """Return the newest version of streams groups' heartbeats that the brokers know; -1 for none."""
+        return self._admin.version_max(HEARTBEAT_API_KEY)
 
     def describe(self, group: str) -> DescribedGroup | None:
         """The group, or None where the brokers know no classic group of that name. Raises ``BrokerUnavailable``."""

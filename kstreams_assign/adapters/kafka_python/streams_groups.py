@@ -23,6 +23,7 @@ from kafka.protocol.metadata import CoordinatorType
 from kstreams_assign.adapters.kafka_python.admin import Admin, connected, group_settings
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.streams_commits import check_commit, commit_request
+from kstreams_assign.group.streams_settings import STATIC_MEMBERS_VERSION
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import (
@@ -62,6 +63,14 @@ class StreamsAdmin(Admin):
         """Commit offsets. Raises ``CommitRefused``, and kafka-python's errors."""
         check_commit(self._manager.run(self._ask, group, request))
 
+    def version_max(self, api_key: int) -> int:
+        """Return the newest version of a request that the brokers know, as of the first connection; -1 for none.
+
+        The public ``api_versions`` fails at requests that kafka-python does not know.
+        """
+        known: Mapping[int, tuple[int, int]] = self._manager.broker_version_data.api_versions
+        return known.get(api_key, (-1, -1))[1]
+
     def forget_coordinator(self, group: str) -> None:
         """Have the coordinator looked up again: kafka-python keeps it for ever."""
         self._manager.cluster._coordinators.pop((CoordinatorType.GROUP, group), None)  # noqa: SLF001
@@ -91,6 +100,7 @@ class StreamsCoordinator:
                         HEARTBEAT_API_KEY,
                         "StreamsGroupHeartbeat",
                         lambda version: encode_streams_heartbeat_request(request, version),
+                        STATIC_MEMBERS_VERSION if request.instance_id is not None else 0,
                     ),
                 )
             except kafka_errors.IncompatibleBrokerVersion as cause:
@@ -102,6 +112,10 @@ class StreamsCoordinator:
         if response.error_code in _MOVED:
             self._admin.forget_coordinator(request.group_id)
         return response
+
+    def heartbeat_version(self) -> int:
+        """Return the newest version of heartbeats that the brokers know; -1 if they have no streams groups."""
+        return self._admin.version_max(HEARTBEAT_API_KEY)
 
     def describe(self, group: str, timeout_s: float) -> DescribedStreamsGroup | None:
         """Return the group, or ``None`` where there is none of that name; raises as ``describe_streams_group``."""
@@ -196,9 +210,10 @@ class _Call:
     """One request in the form of kafka-python's, which chooses the version that both sides know."""
 
     min_version, max_version = 0, VERSION_MAX
-    _min_version, _max_version = 0, VERSION_MAX
+    _max_version = VERSION_MAX
 
-    def __init__(self, api_key: int, name: str, body: Callable[[int], bytes]) -> None:
+    def __init__(self, api_key: int, name: str, body: Callable[[int], bytes], min_version: int = 0) -> None:
+        self._min_version = min_version
         self.API_KEY = api_key
         self.API_VERSION: int | None = None
         self.name = name
