@@ -11,10 +11,10 @@ predecessor, may be open at the broker: a process that restores these tasks wait
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from kstreams_assign.engine.task_events import CommitEnded
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome, next_step
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kstreams_assign.engine.effects import Inputs
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.loop import Missing, Progress, StartedOver
 

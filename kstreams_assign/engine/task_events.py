@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.commit import CommitEnd

@@ -12,7 +12,6 @@ once, outputs leave before their commit under a lease that outlasts them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from kstreams_assign.client_settings import delivery_limit_ms
@@ -49,6 +48,7 @@ from kstreams_assign.engine.task_events import (
     Turned,
 )
 from kstreams_assign.engine.tasks_in_hand import TasksInHand
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.commit import CommitEnd
@@ -130,7 +130,8 @@ class Tasks:
             due = now_ms >= self._next_commit_ms or full
             if self._wait_for_next or (due and not self._fenced):
                 return True
-        return any(now_ms >= ends_ms for ends_ms in self._tasks.pauses())
+        pause_ends_ms = self._tasks.pause_ends_ms
+        return pause_ends_ms is not None and now_ms >= pause_ends_ms
 
     def may_send_ahead(self, lease_left_ms: float) -> bool:
         """Return whether outputs may leave before their commit: under a lease that lasts longer than they may take."""
@@ -138,10 +139,10 @@ class Tasks:
 
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""
-        due = self._tasks.pauses()
-        if not (self._tasks.committing or self._fenced) and self._tasks.any_runs:
-            due.append(self._next_commit_ms)
-        return min(due, default=None)
+        pause_ends_ms = self._tasks.pause_ends_ms
+        if self._tasks.committing or self._fenced or not self._tasks.any_runs:
+            return pause_ends_ms
+        return self._next_commit_ms if pause_ends_ms is None else min(pause_ends_ms, self._next_commit_ms)
 
     # --- assignments -----------------------------------------------------------------
 

@@ -85,7 +85,11 @@ class TasksInHand:
     @property
     def any_runs(self) -> bool:
         """Whether any task runs."""
-        return any(held.state is TaskState.RUNNING for held in self._tasks.values())
+        running = TaskState.RUNNING
+        for held in self._tasks.values():  # noqa: SIM110 - asked after every event
+            if held.state is running:
+                return True
+        return False
 
     def is_closing(self, task: TaskId) -> bool:
         """Return whether the stores of a task are still to be closed."""
@@ -95,9 +99,12 @@ class TasksInHand:
         """Return whether an order about the stores of a task waits for the end of the commit."""
         return any(order.task == task for order in self._held_back)
 
-    def pauses(self) -> list[int]:
-        """Return when each pause ends; asked in every turn, and there is seldom any."""
-        return [ends_ms for task in self._paused if (ends_ms := self._tasks[task].pause_ends_ms) is not None]
+    @property
+    def pause_ends_ms(self) -> int | None:
+        """When the first pause ends; None: no task pauses, as nearly always."""
+        if not self._paused:
+            return None
+        return min(ends_ms for task in self._paused if (ends_ms := self._tasks[task].pause_ends_ms) is not None)
 
     # --- rows of the lifecycle table ---------------------------------------------------
 

@@ -15,11 +15,11 @@ from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
-from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.log_lines import names
 from kstreams_assign.sim.member import NO_GENERATION
 from kstreams_assign.sim.membership import classic
+from kstreams_assign.sim.reading import read_group
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share

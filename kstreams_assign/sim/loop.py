@@ -123,11 +123,13 @@ class Loop:
 
     def carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - a case for each effect
         """Carry out one effect of the engine."""
-        match effect:
+        match effect:  # the most frequent kinds come first
             case do.BeginCommit():
                 self._commits.begin(self.running)
             case do.FinishCommit():
                 self._commits.finish(effect.end, self.running)
+            case do.TellMember():
+                self._process.membership.handle(effect.event)
             case do.RestoreTask():
                 self.restoring.restore(effect.task, self.stores.pop(effect.task, None), effect.inputs)
             case do.TailTask():
@@ -147,8 +149,6 @@ class Loop:
                 self._process.disk.release(effect.task, self._world.timeline.now_ms)
             case do.QueueWarmups():
                 self.restoring.queue(effect.queue)
-            case do.TellMember():
-                self._process.membership.handle(effect.event)
             case do.AnnounceAdoption():
                 self._world.watch.locked(self._process, effect.generation)
             case do.AbandonCommit():

@@ -14,10 +14,11 @@ from kstreams_assign.engine import membership as engine
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.leader import DecisionInput, decide
 from kstreams_assign.group.values import Adopted, JoinedMember, LeaderState, MemberAssignment
-from kstreams_assign.group.view import GroupView, read_group
+from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import NO_PROBE_MS, TopicPartition
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.early import Early
+from kstreams_assign.sim.reading import read_group
 from kstreams_assign.sim.scenario import APPLICATION
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kstreams_assign.assign import check
 from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Decision, JoinedMember
-from kstreams_assign.group.view import read_group
 from kstreams_assign.sim.checkers import Checker
+from kstreams_assign.sim.reading import read_group
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process

@@ -138,6 +138,10 @@ class Restoring:
     def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - a case for each effect
         sums = self._process.membership.sums
         match effect:
+            case do.ReportOffsets(task, offsets):  # most effects are of the first two kinds
+                sums.restoring(task, offsets)
+            case do.CountOffsets():
+                pass  # nothing here but the engine looks at it
             case do.OpenStores(task):
                 self._open(task)
             case do.ReadChangelogs(task, store_of, purpose):
@@ -158,8 +162,6 @@ class Restoring:
             case do.ReportClosed(task, number):
                 self._tailed = False
                 self._process.loop.closed(task, number)
-            case do.ReportOffsets(task, offsets):
-                sums.restoring(task, offsets)
             case do.ReportDormant(task):
                 sums.dormant(task, dict(self._stores[task].offsets()))
             case do.ReportNothing(task):
@@ -173,7 +175,7 @@ class Restoring:
                 self._world.log("stopped", self._process, task)
             case do.AnnounceResumed(task):
                 self._world.log("resumed", self._process, task)
-            case do.CountOffsets() | do.AnnounceLookUpFailed():
+            case do.AnnounceLookUpFailed():
                 pass  # nothing here but the engine looks at it
             case do.AnnounceWiped():
                 raise AssertionError(effect)  # no changelog is created again here

@@ -28,6 +28,8 @@ from enum import Enum
 class CommitStep(Enum):
     """What a shell takes next, and reports the outcome of."""
 
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     LEASE = "lease"
     BEGIN = "begin"  # a transaction
     PRODUCE = "produce"

@@ -33,8 +33,8 @@ def array(fields: Fields, flexible: bool, path: str) -> Field:
 
     def read(source: Source) -> Columns:
         count = read_compact_count(source, row_size_min, path) if flexible else source.length(INT32, row_size_min, path)
-        block = shape and shape.read(source.data, source.at, count)
-        if not block:
+        block = None if shape is None else shape.read(source.data, source.at, count)
+        if block is None:
             return _read_rows(fields, source, count)
         source.at += count * row_size_min
         return block

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from functools import cache
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.frozen import dataclass
@@ -101,17 +102,28 @@ def write_assignments(infos: tuple[AssignmentInfo, ...], message: str) -> list[b
         maps = (id(info.partitions_by_host), id(info.standby_partitions_by_host))
         shared = (info.version, *maps, *info.topic_index.items())
         if shared not in hosts:
-            hosts[shared] = _encoded_hosts(info, form)
+            hosts[shared] = _encoded_hosts(info, message)
         if trailer not in trailers:
             trailers[trailer] = trailer_bytes(info.trailer)
         written.append(form.write(_record(info) | hosts[shared], trailers[trailer]))
     return written
 
 
-def _encoded_hosts(info: AssignmentInfo, form: Layout) -> Record:
+def _encoded_hosts(info: AssignmentInfo, message: str) -> Record:
     """Return the fields of the host maps as bytes that are ready to be written."""
     maps = (info.partitions_by_host, info.standby_partitions_by_host)
-    fields = host_fields(info.version, info.topic_index, *maps)
+    if any(maps) or info.topic_index:
+        return _encoded(layout(message, info.version), host_fields(info.version, info.topic_index, *maps))
+    return _without_hosts(message, info.version)
+
+
+@cache
+def _without_hosts(message: str, version: int) -> Record:
+    """Return the same for a group without endpoints."""
+    return _encoded(layout(message, version), host_fields(version, {}, {}, {}))
+
+
+def _encoded(form: Layout, fields: Record) -> Record:
     return {name: form.encoded(name, value) for name, value in fields.items()}
 
 
