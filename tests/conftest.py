@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -397,16 +397,20 @@ def _parts_needed(items: list[pytest.Item]) -> list[str]:
 
 
 def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
-    """The parts that cannot run here, with the reason."""
-    missing = getattr(config, "workerinput", {}).get("missing")
-    if missing is not None:
-        return {part: missing[part] for part in parts if part in missing}
-    return {part: reason for part in parts if (reason := PARTS[part]())}
+    """The parts that cannot run here, with the reason; under ``STRICT=1`` refuse to run at the first of them."""
+    known = getattr(config, "workerinput", {}).get("missing")
+    if known is not None:
+        return {part: known[part] for part in parts if part in known}
+    missing = {}
+    for part in parts:
+        if reason := PARTS[part]():
+            _refuse_where_strict(part, reason)
+            missing[part] = reason
+    return missing
 
 
 def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason: str) -> None:
-    """Take the tests of ``part`` out of ``items``; under ``STRICT=1`` refuse to run without them."""
-    _refuse_where_strict({part: reason})
+    """Take the tests of ``part`` out of ``items``."""
     dropped = [item for item in items if item.get_closest_marker(part)]
     items[:] = [item for item in items if not item.get_closest_marker(part)]
     config.hook.pytest_deselected(items=dropped)
@@ -414,10 +418,9 @@ def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason:
     getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
 
 
-def _refuse_where_strict(missing: Mapping[str, str]) -> None:
+def _refuse_where_strict(part: str, reason: str) -> None:
     if os.environ.get("STRICT") == "1":
-        for part, reason in missing.items():
-            raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
+        raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -426,11 +429,12 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if config.option.markexpr == "quick":
         config.stash[MISSING] = {}
         return
-    config.stash[MISSING] = _missing(config, PARTS)
-    if "spark" not in config.stash[MISSING]:
-        started_spark()[1].close()
-        started_spark.cache_clear()
-    _refuse_where_strict(config.stash[MISSING])
+    try:
+        config.stash[MISSING] = _missing(config, PARTS)
+    finally:
+        if started_spark.cache_info().currsize:
+            started_spark()[1].close()
+            started_spark.cache_clear()
 
 
 @pytest.hookimpl(optionalhook=True)
