@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 write_files_to_memory()
 keep_byte_code()
+gc.disable()  # while tests are collected: hundreds of thousands of objects appear then, and all stay to the end
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 MISSING = pytest.StashKey[dict[str, str]]()
@@ -200,10 +201,9 @@ SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnrai
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
 
 
-@pytest.fixture(autouse=True)
-def _secrets_of_this_test() -> Iterator[None]:
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
     """Hide in a test's log the secrets of that test alone: a password ``1`` of another test hides every 1."""
-    yield
     log_secrets._filter.secrets = frozenset()
 
 
@@ -321,6 +321,16 @@ SLOW = (
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 
+NOTHING_QUICK = (
+    *(place for place in SLOW if place.endswith(".py")),
+    "tests/docker/",
+    "tests/releases/test_",
+    "tests/worker/crash/test_crash.py",
+    "_on_a_broker.py",
+    "_in_chromium.py",
+)
+"""Beginnings of node ids, and ends of file names: ``make check`` does not even import such a file."""
+
 TOGETHER = (
     ("tests/docker/",),
     ("tests/mixed/", "tests/releases/"),
@@ -332,6 +342,23 @@ slow to start (Spark, the built site), or keep a machine busy (containers, Java)
 
 LONG = ("tests/worker/crash/", "tests/worker/test_access.py", "tests/test_plain_install.py", "tests/test_wheel.py")
 """These take minutes, so they come next, and none is the last. The tests of every other file stay together, too."""
+
+
+def has_nothing_quick(file: str) -> bool:
+    """Whether no test of the file, named from the project's folder on, may be quick."""
+    return file.startswith(NOTHING_QUICK) or file.endswith(NOTHING_QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file whose tests ``-m quick`` would leave out one by one."""
+    asked = config.option.markexpr == "quick" and collection_path.suffix == ".py"
+    return True if asked and has_nothing_quick(collection_path.relative_to(config.rootpath).as_posix()) else None
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but do not look at the modules and tests each time, nor when the process ends."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -349,6 +376,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         if not any(item.get_closest_marker(name) for name in (*PARTS, "slow")):
             item.add_marker("quick")
+            if has_nothing_quick(item.nodeid.partition("::")[0]):
+                raise pytest.UsageError(f"{item.nodeid} is quick, but make check leaves out its file (NOTHING_QUICK)")
     items.sort(key=lambda item: _place(item.nodeid))
     yield
     missing = _missing(config, _parts_needed(items))
@@ -390,16 +419,20 @@ def _parts_needed(items: list[pytest.Item]) -> list[str]:
 
 
 def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
-    """The parts that cannot run here, with the reason."""
-    missing = getattr(config, "workerinput", {}).get("missing")
-    if missing is not None:
-        return {part: missing[part] for part in parts if part in missing}
-    return {part: reason for part in parts if (reason := PARTS[part]())}
+    """The parts that cannot run here, with the reason; under ``STRICT=1`` refuse to run at the first of them."""
+    known = getattr(config, "workerinput", {}).get("missing")
+    if known is not None:
+        return {part: known[part] for part in parts if part in known}
+    missing = {}
+    for part in parts:
+        if reason := PARTS[part]():
+            _refuse_where_strict(part, reason)
+            missing[part] = reason
+    return missing
 
 
 def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason: str) -> None:
-    """Take the tests of ``part`` out of ``items``; under ``STRICT=1`` refuse to run without them."""
-    _refuse_where_strict({part: reason})
+    """Take the tests of ``part`` out of ``items``."""
     dropped = [item for item in items if item.get_closest_marker(part)]
     items[:] = [item for item in items if not item.get_closest_marker(part)]
     config.hook.pytest_deselected(items=dropped)
@@ -407,10 +440,9 @@ def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason:
     getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
 
 
-def _refuse_where_strict(missing: Mapping[str, str]) -> None:
+def _refuse_where_strict(part: str, reason: str) -> None:
     if os.environ.get("STRICT") == "1":
-        for part, reason in missing.items():
-            raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
+        raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -419,11 +451,12 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if config.option.markexpr == "quick":
         config.stash[MISSING] = {}
         return
-    config.stash[MISSING] = _missing(config, PARTS)
-    if "spark" not in config.stash[MISSING]:
-        started_spark()[1].close()
-        started_spark.cache_clear()
-    _refuse_where_strict(config.stash[MISSING])
+    try:
+        config.stash[MISSING] = _missing(config, PARTS)
+    finally:
+        if started_spark.cache_info().currsize:
+            started_spark()[1].close()
+            started_spark.cache_clear()
 
 
 @pytest.hookimpl(optionalhook=True)

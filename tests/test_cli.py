@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -18,6 +19,7 @@ def every_error():
     return [kind for kind in kinds if issubclass(kind, errors.KStreamsAssignError)]
 
 
+@cache
 def paths_of_commands():
     """Every command and group as the words that call it, found through the help texts."""
     paths, todo = [], [()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from uuid import UUID
 
@@ -128,5 +129,6 @@ def scaled_out_template():
     return recorded.records()[0]
 
 
+@cache
 def life_records(kind, members=12, generations=12):
     return list(named_records(play(kind, members, generations, 3), Name("fleet", 0, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -20,11 +21,19 @@ BATCHES = cut(fleet(), 6)
 FUTURE, PAST = "2999-01-01", "1970-01-02"
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """All batches, never compacted."""
+    layout = Layout(tmp_path_factory.mktemp("written"))
+    run(layout, BATCHES)
+    return layout
+
+
 @pytest.fixture
-def layout(tmp_path):
-    filled = Layout(tmp_path)
-    run(filled, BATCHES)
-    return filled
+def layout(written, tmp_path):
+    """A copy for one test."""
+    shutil.copytree(written.root, tmp_path, dirs_exist_ok=True)
+    return Layout(tmp_path)
 
 
 def files_a_day(layout, table):
@@ -52,13 +61,12 @@ def test_the_present_day_is_left_alone_until_it_has_many_files(layout):
     assert max(files_a_day(layout, "counts").values()) == 1
 
 
-def test_batches_that_come_after_a_compaction_add_to_it(tmp_path):
-    layout, straight = Layout(tmp_path / "compacted"), Layout(tmp_path / "straight")
+def test_batches_that_come_after_a_compaction_add_to_it(tmp_path, written):
+    layout = Layout(tmp_path)
     for done in range(1, len(BATCHES) + 1):
         run(layout, BATCHES[:done])
         compact(HistoryWriter(layout), FUTURE)
-    run(straight, BATCHES)
-    assert rows(layout) == rows(straight)
+    assert rows(layout) == rows(written)
 
 
 def test_a_batch_is_repeated_after_a_compaction_and_changes_nothing(layout):

@@ -30,7 +30,7 @@ def layout(tmp_path_factory):
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def duck():
     """DuckDB with its reader of Delta Lake, which is in a package of its own."""
     extension = files("duckdb_extension_delta") / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"

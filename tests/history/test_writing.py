@@ -65,7 +65,7 @@ def test_how_records_are_cut_into_batches_makes_no_difference_to_the_tables(undi
     }
 
 
-@pytest.mark.parametrize(("batch", "where"), sample(list(product(range(3), boundaries())), 9))
+@pytest.mark.parametrize(("batch", "where"), sample(list(product(range(3), boundaries())), 4))
 def test_a_run_killed_at_a_boundary_ends_with_the_same_tables(where, batch, undisturbed, tmp_path):
     layout = Layout(tmp_path)
 

@@ -7,6 +7,7 @@ most of them refused (``"error": true``).
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from kstreams_assign.peer.codecs import (
@@ -34,6 +35,7 @@ ANSWERS = {
 }
 
 
+@cache
 def cases(path: Path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

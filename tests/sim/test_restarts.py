@@ -18,7 +18,7 @@ from kstreams_assign.sim.tables.measure import measure
 from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS
 from tests.samples import sample
 
-SEEDS = sample(range(60), 8)
+SEEDS = sample(range(60), 5)
 GROUP_OF_THREE = Scenario(standbys=0, partitions=6, safety_ms=180_000, early_probing=False)
 ROLLING = next(situation for situation in SITUATIONS if situation.name == "rolling_restart")
 OURS = next(policy for policy in FIRST if policy.name == "least_movement")

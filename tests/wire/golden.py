@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ GOLDEN = Path(__file__).parents[2] / "protocol" / "golden"
 Json = dict[str, Any]
 
 
+@cache
 def cases(kind: str) -> list[Json]:
     """Return one dict per case, as ``protocol/golden/make.py`` describes them."""
     return [json.loads(line) for line in (GOLDEN / f"{kind}.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -26,8 +28,7 @@ def blobs(kind: str) -> list[bytes]:
 
 def kafka_cases(kind: str) -> list[Json]:
     """Return ``KafkaVectors.java``'s output of one kind: ``hex``, and the fields that Java reads in ``java_reads``."""
-    lines = (GOLDEN / "kafka.jsonl").read_text(encoding="utf-8").splitlines()
-    return [case for case in map(json.loads, lines) if case["kind"] == kind]
+    return [case for case in cases("kafka") if case["kind"] == kind]
 
 
 def name(case: Json) -> str:

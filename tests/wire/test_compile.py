@@ -89,7 +89,7 @@ def test_a_compiled_block_never_holds_more_rows_than_the_limit():
     """So a huge array cannot leave a huge compiled struct behind."""
     assert blocks._runs(5 * ROWS_AT_ONCE + 700) == [ROWS_AT_ONCE] * 5 + [512, 128, 60]
     blocks._struct.cache_clear()
-    for rows in range(0, 3 * ROWS_AT_ONCE, 7):
+    for rows in range(0, 3 * ROWS_AT_ONCE, 17):
         decode_subscription(encode_subscription(sample(rows)))
     assert blocks._struct.cache_info().currsize <= 4 * (ROWS_EXACT_MAX + 7)
 

@@ -94,7 +94,7 @@ def test_reasons_are_few():
 
 
 def test_facts_have_every_policy_in_every_column():
-    rows = json.loads(json.dumps(facts([column_of("scale_in", standbys) for standbys in (0, 1)])))
+    rows = json.loads(json.dumps(facts([column_of("bounce", standbys) for standbys in (0, 1)])))
     assert len(rows) == 2 * len(FIRST)
     assert rows[0].keys() >= {
         "policy",
