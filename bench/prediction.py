@@ -24,7 +24,7 @@ from itertools import product
 from random import Random
 
 from kstreams_assign.assign import StreamsMember, SubtopologyTasks
-from kstreams_assign.group.streams_outlook import Outlook
+from kstreams_assign.group.streams_outlook import Newcomer, Outlook
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.streams_join import outlook
 from tests.assign.streams_coordinator import Coordinator
@@ -143,7 +143,7 @@ def _outcomes(
 
 def _look(coordinator: Coordinator, newcomer: StreamsMember, is_readable: bool) -> Outlook:
     snapshot = described(coordinator, is_readable=is_readable)
-    return outlook(snapshot, newcomer.process_id, newcomer.member_id)[0]
+    return outlook(snapshot, Newcomer(newcomer.member_id, newcomer.process_id))[0]
 
 
 def _with_state(tasks: frozenset[TaskId], subs: Mapping[int, SubtopologyTasks]) -> frozenset[TaskId]:
