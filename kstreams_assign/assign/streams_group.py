@@ -22,7 +22,6 @@ from kstreams_assign.assign.java.streams_sticky import (
     hash_order,
 )
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TaskId
 
 Target = Mapping[str, TargetTasks]
 """Member id -> its target assignment."""
@@ -58,30 +57,6 @@ class Prediction:
     def likely(self) -> Target:
         return self.targets[0]
 
-
-@dataclass(frozen=True, slots=True)
-class JoinPrediction:
-    """What a process gets when it joins: in the most likely target, in every possible one, and in any."""
-
-    active: frozenset[TaskId]
-    standby: frozenset[TaskId]
-    certain_active: frozenset[TaskId]
-    possible_active: frozenset[TaskId]
-
-    @property
-    def is_certain(self) -> bool:
-        return self.certain_active == self.possible_active
-
-
-def predict_process(group: StreamsGroupInput, process_id: str, member_ids: Sequence[str]) -> JoinPrediction:
-    """Return what a process would get if it joined now with these members, in this order.
-
-    Raises ``ConfigError`` for no member id, or one that is in the group.
-    """
-    prediction = predict_join(group, [StreamsMember(member_id, process_id) for member_id in member_ids])
-    actives = [_united(target[member_id].active for member_id in member_ids) for target in prediction.targets]
-    standby = _united(prediction.likely[member_id].standby for member_id in member_ids)
-    return JoinPrediction(actives[0], standby, actives[0].intersection(*actives), _united(actives))
 
 
 def predict_join(group: StreamsGroupInput, newcomers: Sequence[StreamsMember]) -> Prediction:
@@ -235,6 +210,3 @@ def _distinct(targets: Iterable[Target]) -> Prediction:
             distinct.append(target)
     return Prediction(tuple(distinct))
 
-
-def _united(sets: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
-    return frozenset().union(*sets)

@@ -57,6 +57,8 @@ class Joiners:
         self._assigned_ms: int | None = None
         """When the last that joined was assigned, at the earliest; None: too long ago to matter."""
         self._just_joined: set[str] = set()
+        self.is_first_assigned = False
+        """Whether one that has just joined was assigned, as of the last look."""
 
     def hear(self, message: JoinAnnounced, now_ms: int) -> None:
         """Take a message of any process. At one that was not known, this process announces itself again."""
@@ -78,11 +80,13 @@ class Joiners:
             self._heard = {name: each for name, each in self._heard.items() if name not in known}
             self._just_joined |= known
             self._joined_ms = self._assigned_ms = now_ms
+            self.is_first_assigned = False
 
-    def see(self, member_ids: Collection[str], *, is_assigned: bool, now_ms: int) -> None:
-        """Take a look at the group: its members, and whether the brokers have assigned it since it last changed."""
+    def see(self, member_ids: Collection[str], assigned_ids: Collection[str], now_ms: int) -> None:
+        """Take a look at the group: its members, and those that the brokers have assigned since they joined."""
         self._take_out(member_ids, now_ms)
-        if not is_assigned and self._just_joined and now_ms < self._joined_ms + ASSIGNED_MS:
+        self.is_first_assigned = not self._just_joined.isdisjoint(assigned_ids)
+        if not self.is_first_assigned and now_ms < self._joined_ms + ASSIGNED_MS:
             self._assigned_ms = now_ms
 
     def others(self, now_ms: int) -> tuple[JoinAnnounced, ...]:
@@ -96,6 +100,10 @@ class Joiners:
             return (self.newcomer,)
         everyone = sorted([*self.others(now_ms), self._message(Stage.RESTORING)], key=lambda message: message.place)
         return tuple(Newcomer(message.member_id, message.process_id) for message in everyone)
+
+    def follows(self, other: JoinAnnounced) -> bool:
+        """Return whether this process comes after another."""
+        return self._message(Stage.WARM).place > other.place
 
     def is_open(self, now_ms: int) -> bool:
         """Return whether another has joined so lately that those who join now are assigned together."""

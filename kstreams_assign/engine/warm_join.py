@@ -59,8 +59,8 @@ class GroupSeen:
     outlook: Outlook
     offsets: Mapping[TaskId, int] = field(default_factory=dict)
     member_ids: frozenset[str] = frozenset()
-    is_assigned: bool = True
-    """Whether the brokers have assigned the group since it last changed."""
+    assigned_ids: frozenset[str] = frozenset()
+    """The members that the brokers have assigned since they joined, as far as can be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,6 @@ class WarmJoin:
         self._stagger_ms = stagger_ms
         self._began_ms = self._looked_ms = 0
         self._look_made: LookAtGroup | None = None
-        self._is_assigned = True
         self._announces = True
         self._stage = Stage.RESTORING
         self._first_warm_ms: int | None = None
@@ -220,8 +219,8 @@ class WarmJoin:
             return self._join(outlook.at_once)
         if not outlook.state and self._joiners.first_said_ms is None:  # one that announced itself joins in its turn
             return self._join("it gets no task with state", outlook.active)
-        self._joiners.see(event.member_ids, is_assigned=event.is_assigned, now_ms=now_ms)
-        self.outlook, self._offsets, self._is_assigned = outlook, event.offsets, event.is_assigned
+        self._joiners.see(event.member_ids, event.assigned_ids, now_ms)
+        self.outlook, self._offsets = outlook, event.offsets
         if before != outlook:
             self._turn_ms, self._stage = None, Stage.RESTORING
         return [*self._warm_up(outlook), *(self._announce(now_ms) if before is None else [])]
@@ -316,7 +315,7 @@ class WarmJoin:
     def _take_turn(self, outlook: Outlook, now_ms: int) -> list[Effect]:
         """Join if the group is as it was, as of a look that was made when the turn came."""
         is_open = self._joiners.is_open(now_ms)
-        if is_open and not self._is_assigned:
+        if is_open and not self._joiners.is_first_assigned:
             return self._wait(now_ms, FOLLOW_MS)
         if self._announces and not self._is_my_turn(outlook, now_ms, is_open=is_open):
             return self._wait(now_ms)
@@ -334,9 +333,11 @@ class WarmJoin:
         said_ms = self._joiners.first_said_ms
         if said_ms is None or now_ms < said_ms + GATHER_MS:
             return False
-        if self._joiners.is_alone:
-            return True
         others = self._joiners.others(now_ms)
+        if self._joiners.is_alone:  # one after the other
+            return not any(
+                other.is_alone and other.stage is Stage.WARM and self._joiners.follows(other) for other in others
+            )
         if any(other.stage is not Stage.WARM for other in others):
             return False
         is_first = self._joiners.order(now_ms)[0] == self._joiners.newcomer

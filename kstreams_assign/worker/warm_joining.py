@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from secrets import randbelow
 from typing import Protocol, assert_never
 
@@ -19,6 +19,7 @@ from kstreams_assign.group.streams_outlook import Newcomer
 from kstreams_assign.model import TaskId, task_names
 from kstreams_assign.observe.streams_join import outlook
 from kstreams_assign.status.views import JoinView
+from kstreams_assign.wire import DescribedStreamsMember
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.join_announcements import JoinAnnouncements
 from kstreams_assign.worker.streams_look import GroupLook
@@ -151,8 +152,13 @@ class WarmJoining:
             return engine.LookFailed(str(cause), passing=True)
         except (BrokerError, MalformedUserData, NotAStreamsGroup, ConfigError) as cause:
             return engine.LookFailed(str(cause), passing=False)
-        if snapshot is None:
+        group = None if snapshot is None else snapshot.group
+        if group is None:
             return engine.GroupSeen(seen, offsets)
-        group = snapshot.group
-        members = frozenset(member.member_id for member in group.members)
-        return engine.GroupSeen(seen, offsets, members, is_assigned=group.assignment_epoch == group.group_epoch)
+        is_assigned = group.assignment_epoch == group.group_epoch
+        assigned = (member for member in group.members if is_assigned or member.target_assignment.active_tasks)
+        return engine.GroupSeen(seen, offsets, _ids(group.members), _ids(assigned))
+
+
+def _ids(members: Iterable[DescribedStreamsMember]) -> frozenset[str]:
+    return frozenset(member.member_id for member in members)

@@ -25,7 +25,7 @@ from kstreams_assign.model import TaskId
 from kstreams_assign.observe.streams_join import outlook
 from kstreams_assign.wire.join_messages import JoinAnnounced
 from tests.assign.streams_coordinator import Coordinator
-from tests.observe.random_streams_groups import described
+from tests.observe.random_streams_groups import described, random_uuid
 
 INTERVAL_MS, TURN_MS, HEARTBEAT_MS = 1_000, 50, 200
 
@@ -54,10 +54,6 @@ class Group:
         if is_served:
             self.assigned_ms = self.now_ms
 
-    def change(self) -> None:
-        """Have the group assigned now for a reason that moves nothing."""
-        self.assigned_ms = self.now_ms
-
     def run(self, until_ms: int) -> None:
         """Play until every process has joined. Raises ``AssertionError`` if one has not by then."""
         end_ms = self.now_ms + until_ms
@@ -77,7 +73,7 @@ class Process:
 
     def __init__(self, group: Group, begins_ms: int, task_ms: int) -> None:
         random = group.random
-        ids = (str(group_uuid(random)) for _ in range(2))
+        ids = (str(random_uuid(random)) for _ in range(2))
         self.newcomer = Newcomer(*ids)
         self.group, self.begins_ms, self.task_ms = group, begins_ms, task_ms
         self.machine = WarmJoin(Joiners(self.newcomer, begins_ms), 0, 3_600_000, 0)
@@ -128,8 +124,9 @@ class Process:
             match effect:
                 case LookAtGroup(joining, is_open):
                     seen = self.look(joining, is_open)
-                    names = frozenset(self.group.coordinator.members)
-                    self.handle(GroupSeen(seen, {}, names, is_assigned=self.group.is_assigned))
+                    members = self.group.coordinator.members
+                    assigned = frozenset(name for name in members if self.group.is_assigned or members[name].active)
+                    self.handle(GroupSeen(seen, {}, frozenset(members), assigned))
                 case WarmUp(tasks):
                     self.warming = tasks
                 case AnnounceJoin(message):
@@ -146,9 +143,3 @@ class Process:
     def look(self, joining: tuple[Newcomer, ...], is_open: bool) -> Outlook:
         snapshot = described(self.group.coordinator, is_readable=True)
         return outlook(snapshot, self.newcomer, joining, is_interval_open=is_open)[0]
-
-
-def group_uuid(random: Random) -> str:
-    from tests.observe.random_streams_groups import random_uuid
-
-    return str(random_uuid(random))
