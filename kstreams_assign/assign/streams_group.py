@@ -58,7 +58,6 @@ class Prediction:
         return self.targets[0]
 
 
-
 def predict_join(group: StreamsGroupInput, newcomers: Sequence[StreamsMember]) -> Prediction:
     """Return the targets after these members joined, in this order. Their tasks have to be empty, as at a first join.
 
@@ -209,4 +208,3 @@ def _distinct(targets: Iterable[Target]) -> Prediction:
         if target not in distinct:
             distinct.append(target)
     return Prediction(tuple(distinct))
-

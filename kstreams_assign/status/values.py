@@ -245,8 +245,10 @@ def _under_way(status: Status) -> Iterable[str]:
         warm = f": {len(status.drain.warm)} of {len(status.drain.owners)} are warm" if status.drain else ""
         yield f"this member is draining: its tasks are being warmed up elsewhere{warm}"
     if status.join is not None:
-        warm = f"{len(status.join.warm)} of {len(status.join.tasks)} tasks are warm"
-        others = f"; {status.join.joiners} other processes join with it" if status.join.joiners else ""
+        count = status.join.joiners
+        who = "1 other process joins" if count == 1 else f"{count} other processes join"
+        warm = f"{len(status.join.warm)} of {len(status.join.tasks)} are warm"
+        others = f"; {who} with it" if count else ""
         yield f"this process restores its tasks before it joins the group: {warm}{others}"
     if status.restarting:
         yield "this member is about to restart: its tasks wait for it or move to their replicas"
