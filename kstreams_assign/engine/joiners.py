@@ -51,6 +51,8 @@ class Joiners:
         self._said_ms = 0
         self.first_said_ms: int | None = None
         """When this process announced itself; None: it has not."""
+        self.first_heard_ms: int | None = None
+        """When it read its own announcement: then it has read all earlier ones, and the others can read it."""
         self.is_alone = False
         """Whether this process waits for no other any longer."""
         self._joined_ms = 0
@@ -64,8 +66,9 @@ class Joiners:
         """Take a message of any process. At one that was not known, this process announces itself again."""
         name = message.member_id
         if name == self.newcomer.member_id:
-            return
-        if message.stage is Stage.JOINED:
+            if self.first_heard_ms is None and message.since_ms == self._since_ms:
+                self.first_heard_ms = now_ms
+        elif message.stage is Stage.JOINED:
             self._take_out({name}, now_ms)
         elif message.stage is Stage.GONE:
             self._heard.pop(name, None)

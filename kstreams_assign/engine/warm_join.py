@@ -41,7 +41,7 @@ STAGGER_MS = 2_000
 """A warm process without announcements waits less than this for others that are warm, too."""
 
 GATHER_MS = 2_000
-"""How long after its first announcement a process hears who else is about to join, before it joins."""
+"""How long a process hears who else is about to join, after it has read its own announcement, before it joins."""
 
 PATIENCE_MS = 10_000
 """How long a warm process waits at least for others that are not; at most as long as it restored itself."""
@@ -330,8 +330,7 @@ class WarmJoin:
         return self._join(self._outcome(outlook, now_ms), outlook.active)
 
     def _is_my_turn(self, outlook: Outlook, now_ms: int, *, is_open: bool) -> bool:
-        said_ms = self._joiners.first_said_ms
-        if said_ms is None or now_ms < said_ms + GATHER_MS:
+        if not self._has_gathered(now_ms):
             return False
         others = self._joiners.others(now_ms)
         if self._joiners.is_alone:  # one after the other
@@ -342,6 +341,13 @@ class WarmJoin:
             return False
         is_first = self._joiners.order(now_ms)[0] == self._joiners.newcomer
         return is_open or (is_first and self._has_passing(outlook, now_ms))
+
+    def _has_gathered(self, now_ms: int) -> bool:
+        """Return whether this process has heard long enough who joins; in an outage it need not hear itself."""
+        said_ms, heard_ms = self._joiners.first_said_ms, self._joiners.first_heard_ms
+        if heard_ms is not None:
+            return now_ms >= heard_ms + GATHER_MS
+        return said_ms is not None and now_ms >= said_ms + PATIENCE_MS
 
     def _has_passing(self, outlook: Outlook, now_ms: int) -> bool:
         """Return whether what it has until the others have joined is warm, or not waited for any longer."""

@@ -132,3 +132,13 @@ def test_a_stranger_that_joined_opens_nothing() -> None:
     joiners.hear(said("b", 1, Stage.GONE), 0)
     assert not joiners.is_open(0)
     assert names(joiners, 0) == ["m"]
+
+
+def test_it_reads_its_own_announcement_and_not_that_of_an_earlier_process() -> None:
+    joiners = Joiners(ME, 2)
+    joiners.hear(said("m", 1), 0)
+    assert joiners.first_heard_ms is None
+    joiners.hear(said("m", 2), 3)
+    joiners.hear(said("m", 2), 4)
+    assert joiners.first_heard_ms == 3
+    assert names(joiners, 4) == ["m"]
