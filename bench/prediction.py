@@ -4,7 +4,7 @@
     python -m bench.prediction --groups 200 --seed 7
 
 Each group has a random past: processes with one to four members joined and left, the number of standbys changed, topics
-grew, and the coordinator moved. The group is at rest. Then a process with one member joins, or two do. What
+grew, and the coordinator moved. The group is at rest. Then a process with one member joins, or two or three do. What
 ``observe.streams_join`` predicts from the broker's description is compared with what a coordinator then assigns, whose
 members are in Kafka's table with all its past. The tests of ``tests/assign`` compare its assignor with Kafka's own
 class.
@@ -24,7 +24,7 @@ from itertools import product
 from random import Random
 
 from kstreams_assign.assign import StreamsMember, SubtopologyTasks
-from kstreams_assign.group.streams_outlook import Outlook
+from kstreams_assign.group.streams_outlook import Newcomer, Outlook
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.streams_join import outlook
 from tests.assign.streams_coordinator import Coordinator
@@ -55,11 +55,18 @@ class Row:
 
 
 ONE, IN_TURN, TOGETHER = "one process", "two, one after the other", "two in the same moment"
-"""``IN_TURN``: as two processes do that start together: the second looks again before it joins. ``TOGETHER``: as they
-do where both look before either has joined."""
+ANNOUNCED = {2: "two that announce themselves", 3: "three that announce themselves"}
+"""``IN_TURN``: the second looks again before it joins. ``TOGETHER``: as two do that know nothing of each other, where
+both look before either has joined. ``ANNOUNCED``: each looks before any has joined, and counts on the others; then they
+join in the agreed order, the second once it sees that the first was assigned. What counts is the first look, by which
+they restore."""
 KINDS = (
     *((ONE, is_served, is_readable) for is_served, is_readable in product((True, False), repeat=2)),
-    *((joining, is_served, True) for joining in (IN_TURN, TOGETHER) for is_served in (True, False)),
+    *(
+        (joining, is_served, True)
+        for joining in (IN_TURN, TOGETHER, *ANNOUNCED.values())
+        for is_served in (True, False)
+    ),
 )
 
 
@@ -94,14 +101,14 @@ def main(arguments: list[str]) -> None:
 
 
 def measure(groups: int, seed: int) -> Iterable[Row]:
-    """Yield a row for each kind of join; all rows have the same groups."""
+    """Yield a row for each kind of join; all rows have the same groups, and the same first two processes."""
     for joining, is_served, is_readable in KINDS:
         active, stateful, standby = _Count(), _Count(), _Count()
         exact = []
-        random = Random(seed)  # noqa: S311 (repeatable)
+        random, third = Random(seed), Random(-seed)  # noqa: S311 (repeatable)
         for _ in range(groups):
             coordinator = grown(random)
-            newcomers = [StreamsMember(str(random_uuid(random)), str(random_uuid(random))) for _ in range(2)]
+            newcomers = [_newcomer(random), _newcomer(random), _newcomer(third)]
             for seen, given in _outcomes(coordinator, newcomers, joining, is_served, is_readable):
                 active.add(seen.active, given.active)
                 stateful.add(seen.state, _with_state(given.active, coordinator.subtopologies))
@@ -124,16 +131,21 @@ def measure(groups: int, seed: int) -> Iterable[Row]:
 def _outcomes(
     coordinator: Coordinator, newcomers: Sequence[StreamsMember], joining: str, is_served: bool, is_readable: bool
 ) -> Iterable[tuple[Outlook, StreamsMember]]:
-    """Let one process or two join; yield for each what it expected at its last look, and the member with its tasks."""
-    if joining == TOGETHER:
-        expected = [_look(coordinator, newcomer, is_readable) for newcomer in newcomers]
-        coordinator.join(newcomers[0], is_served=is_served)
-        coordinator.join(newcomers[1], is_served=False)  # its heartbeat falls into the assignment interval
+    """Let processes join; yield for each what it expected, and the member with its tasks."""
+    announced = [newcomers[:number] for number, name in ANNOUNCED.items() if name == joining]
+    if announced or joining == TOGETHER:
+        group = announced[0] if announced else newcomers[:2]
+        expected = [_look(coordinator, newcomer, is_readable, group if announced else ()) for newcomer in group]
+        coordinator.join(group[0], is_served=is_served)
+        if announced and not is_served:
+            coordinator.assign()  # the others wait for that
+        for newcomer in group[1:]:
+            coordinator.join(newcomer, is_served=False)  # its heartbeat falls into the assignment interval
         coordinator.assign()
-        for seen, newcomer in zip(expected, newcomers, strict=True):
+        for seen, newcomer in zip(expected, group, strict=True):
             yield seen, coordinator.members[newcomer.member_id]
         return
-    for newcomer in newcomers[:1] if joining == ONE else newcomers:
+    for newcomer in newcomers[: 1 if joining == ONE else 2]:
         seen = _look(coordinator, newcomer, is_readable)
         coordinator.join(newcomer, is_served=is_served)
         if not is_served:
@@ -141,9 +153,19 @@ def _outcomes(
         yield seen, coordinator.members[newcomer.member_id]
 
 
-def _look(coordinator: Coordinator, newcomer: StreamsMember, is_readable: bool) -> Outlook:
+def _look(
+    coordinator: Coordinator, newcomer: StreamsMember, is_readable: bool, joining: Sequence[StreamsMember] = ()
+) -> Outlook:
     snapshot = described(coordinator, is_readable=is_readable)
-    return outlook(snapshot, newcomer.process_id, newcomer.member_id)[0]
+    return outlook(snapshot, _announced(newcomer), [_announced(each) for each in joining])[0]
+
+
+def _announced(member: StreamsMember) -> Newcomer:
+    return Newcomer(member.member_id, member.process_id)
+
+
+def _newcomer(random: Random) -> StreamsMember:
+    return StreamsMember(str(random_uuid(random)), str(random_uuid(random)))
 
 
 def _with_state(tasks: frozenset[TaskId], subs: Mapping[int, SubtopologyTasks]) -> frozenset[TaskId]:

@@ -22,7 +22,6 @@ from kstreams_assign.assign.java.streams_sticky import (
     hash_order,
 )
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TaskId
 
 Target = Mapping[str, TargetTasks]
 """Member id -> its target assignment."""
@@ -59,31 +58,6 @@ class Prediction:
         return self.targets[0]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinPrediction:
-    """What a process gets when it joins: in the most likely target, in every possible one, and in any."""
-
-    active: frozenset[TaskId]
-    standby: frozenset[TaskId]
-    certain_active: frozenset[TaskId]
-    possible_active: frozenset[TaskId]
-
-    @property
-    def is_certain(self) -> bool:
-        return self.certain_active == self.possible_active
-
-
-def predict_process(group: StreamsGroupInput, process_id: str, member_ids: Sequence[str]) -> JoinPrediction:
-    """Return what a process would get if it joined now with these members, in this order.
-
-    Raises ``ConfigError`` for no member id, or one that is in the group.
-    """
-    prediction = predict_join(group, [StreamsMember(member_id, process_id) for member_id in member_ids])
-    actives = [_united(target[member_id].active for member_id in member_ids) for target in prediction.targets]
-    standby = _united(prediction.likely[member_id].standby for member_id in member_ids)
-    return JoinPrediction(actives[0], standby, actives[0].intersection(*actives), _united(actives))
-
-
 def predict_join(group: StreamsGroupInput, newcomers: Sequence[StreamsMember]) -> Prediction:
     """Return the targets after these members joined, in this order. Their tasks have to be empty, as at a first join.
 
@@ -92,11 +66,26 @@ def predict_join(group: StreamsGroupInput, newcomers: Sequence[StreamsMember]) -
     _check_newcomers(group, newcomers)
     player = _Player(group)
     return _distinct(
-        player.play_joins(table.copy(), newcomers, batches, is_delayed=is_delayed)
-        for batches in _join_batches(len(newcomers), is_first=not group.members)
+        player.play_joins(table.copy(), newcomers, [_Batch(count, is_delayed) for count in counts])[-1]
+        for counts in _join_batches(len(newcomers), is_first=not group.members)
         for table in _tables(group)
         for is_delayed in (False, True)
     )
+
+
+def predict_joiners(
+    group: StreamsGroupInput, newcomers: Sequence[StreamsMember], *, is_interval_open: bool
+) -> tuple[Target, ...]:
+    """Return the targets that follow each other while these members join in quick succession, in this order.
+
+    The first is assigned at its join; the others join within the assignment interval and are assigned together, at a
+    later heartbeat. ``is_interval_open``: the group was assigned so lately that the first is one of the others. Raises
+    ``ConfigError`` as ``predict_join`` does.
+    """
+    _check_newcomers(group, newcomers)
+    later = len(newcomers) if is_interval_open else len(newcomers) - 1
+    batches = [*([] if is_interval_open else [_Batch(1, is_delayed=False)]), *([_Batch(later, True)] if later else [])]
+    return tuple(_Player(group).play_joins(_tables(group)[0].copy(), newcomers, batches))
 
 
 def predict_leave(group: StreamsGroupInput, member_ids: Collection[str]) -> Prediction:
@@ -148,6 +137,14 @@ def _tables(group: StreamsGroupInput) -> list[MemberTable]:
     return possible_tables(order) or guesses
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """So many members that are assigned together; unless ``is_delayed``, at the join of the last of them."""
+
+    count: int
+    is_delayed: bool
+
+
 class _Player:
     """Plays changes of one group. A target of the same members in the same order is computed once."""
 
@@ -156,26 +153,28 @@ class _Player:
         self._targets: dict[tuple[StreamsMember, ...], Target] = {}
 
     def play_joins(
-        self, table: MemberTable, newcomers: Sequence[StreamsMember], batches: Sequence[int], *, is_delayed: bool
-    ) -> Target:
-        """Return the target after all batches.
+        self, table: MemberTable, newcomers: Sequence[StreamsMember], batches: Sequence[_Batch]
+    ) -> list[Target]:
+        """Return the target after each batch.
 
-        Unless ``is_delayed``, a target is computed for the heartbeat by which the last member of a batch joins. That
-        member comes last, because the table does not have it yet.
+        A member that is assigned at its join comes last, because the table does not have it yet.
         """
         members = {member.member_id: member for member in self._group.members}
-        target: Target = self._group.target
+        targets: list[Target] = []
         left = list(newcomers)
-        for count in batches:
-            batch, left = left[:count], left[count:]
+        for each in batches:
+            batch, left = left[: each.count], left[each.count :]
             for member in batch[:-1]:
                 table.put(member.member_id)
             order = [*table.order(), batch[-1].member_id]
             table.put(batch[-1].member_id)
             members.update((member.member_id, member) for member in batch)
-            target = self.assign([members[member_id] for member_id in (table.order() if is_delayed else order)])
+            if each.is_delayed:
+                order = table.order()
+            target = self.assign([members[member_id] for member_id in order])
             members = {name: _given(member, target) for name, member in members.items()}
-        return target
+            targets.append(target)
+        return targets
 
     def play_leaves(self, batches: Iterable[Sequence[str]]) -> Target:
         """Return the target after the members of each batch left together."""
@@ -209,7 +208,3 @@ def _distinct(targets: Iterable[Target]) -> Prediction:
         if target not in distinct:
             distinct.append(target)
     return Prediction(tuple(distinct))
-
-
-def _united(sets: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
-    return frozenset().union(*sets)

@@ -57,6 +57,7 @@ from kstreams_assign.events.group import (
     StalledEvent,
     WarmingElsewhereEvent,
     WarmingUpEvent,
+    WarmJoinAloneEvent,
     WarmJoinEvent,
     WarmLeaveEvent,
     WarmLeaveOffEvent,
@@ -165,6 +166,7 @@ __all__ = [
     "TransactionAbortedEvent",
     "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
+    "WarmJoinAloneEvent",
     "WarmJoinEvent",
     "WarmLeaveEvent",
     "WarmLeaveOffEvent",
@@ -191,6 +193,7 @@ Event = (
     | NoRoomEvent
     | WarmingUpEvent
     | WarmJoinEvent
+    | WarmJoinAloneEvent
     | WarmingElsewhereEvent
     | WarmLeaveEvent
     | WarmLeaveOffEvent

@@ -182,6 +182,8 @@ class WarmingUpEvent(BaseEvent):
     """The tasks with state, active ones and standbys."""
     leavers: tuple[str, ...] = ()
     """The member ids of those that drain; empty before a join."""
+    joiners: tuple[str, ...] = ()
+    """The member ids of others that are about to join; the prediction is for all of them together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,13 @@ class WarmJoinEvent(ReasonEvent):
     """This process joins a streams group now: its state is warm, or waiting has no use."""
 
     name: ClassVar[str] = "warm_join"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmJoinAloneEvent(WarningEvent):
+    """The brokers refuse what processes announce before they join a streams group: this one predicts as if alone."""
+
+    name: ClassVar[str] = "warm_join_alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

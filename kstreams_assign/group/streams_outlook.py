@@ -14,8 +14,19 @@ from kstreams_assign.model import TaskId
 
 
 @dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A process that is about to join with one member: what the brokers' assignor decides by."""
+
+    member_id: str
+    process_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What a process would get if it joined now: ``active`` tasks, those of them with ``state``, ``standby`` tasks.
+
+    If others join with it, that is what it has after all have joined. ``passing``: tasks with state that it would have
+    besides, until the others have joined, too.
 
     ``at_once``: why it should join without restoring anything first, and then the tasks are not known; None: it may
     wait.
@@ -24,12 +35,13 @@ class Outlook:
     active: frozenset[TaskId] = frozenset()
     state: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
+    passing: frozenset[TaskId] = frozenset()
     at_once: str | None = None
 
     @property
     def restorable(self) -> frozenset[TaskId]:
         """Return the tasks whose state can be restored before joining."""
-        return self.state | self.standby
+        return self.state | self.standby | self.passing
 
 
 @dataclass(frozen=True, slots=True)

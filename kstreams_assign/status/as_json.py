@@ -15,7 +15,7 @@ from kstreams_assign.status.values import (
     host_text,
     warm_up_text,
 )
-from kstreams_assign.status.views import DrainView
+from kstreams_assign.status.views import DrainView, JoinView
 
 
 def as_json(status: Status) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def as_json(status: Status) -> dict[str, Any]:
         else None,
         "draining": status.draining,
         "drain": None if status.drain is None else _drain(status.drain),
+        "join": None if status.join is None else _join(status.join),
         "restarting": status.restarting,
         "awaited": {names[process]: each.left_ms for process, each in status.awaited.items()},
         "broker_unavailable": status.outage,
@@ -123,6 +124,10 @@ def _warmups(status: Status, names: Mapping[UUID, str]) -> list[dict[str, Any]]:
 
 def _drain(drain: DrainView) -> dict[str, Any]:
     return {str(task): {"member_id": owner, "warm": task in drain.warm} for task, owner in sorted(drain.owners.items())}
+
+
+def _join(join: JoinView) -> dict[str, Any]:
+    return {"tasks": {str(task): {"warm": task in join.warm} for task in sorted(join.tasks)}, "joiners": join.joiners}
 
 
 def _holder(holder: Holder, status: Status, names: Mapping[UUID, str]) -> dict[str, Any]:

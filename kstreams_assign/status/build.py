@@ -69,6 +69,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         queue=adopted.queue if adopted else None,
         draining=member.draining,
         drain=member.drain,
+        join=member.join,
         restarting=member.restarting,
         awaited=member.awaited,
         closing=views.closing,

@@ -15,7 +15,7 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 from kstreams_assign.observe.transactions import HeldUp
-from kstreams_assign.status.views import DrainView, GlobalTableView, Meters
+from kstreams_assign.status.views import DrainView, GlobalTableView, JoinView, Meters
 from kstreams_assign.wire import AwaitedProcess
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
@@ -111,6 +111,7 @@ class Status:
     queue: WarmupQueue | None = None
     draining: bool = False
     drain: DrainView | None = None
+    join: JoinView | None = None
     restarting: bool = False
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     closing: bool = False
@@ -243,6 +244,12 @@ def _under_way(status: Status) -> Iterable[str]:
     if status.draining:
         warm = f": {len(status.drain.warm)} of {len(status.drain.owners)} are warm" if status.drain else ""
         yield f"this member is draining: its tasks are being warmed up elsewhere{warm}"
+    if status.join is not None:
+        count = status.join.joiners
+        who = "1 other process joins" if count == 1 else f"{count} other processes join"
+        warm = f"{len(status.join.warm)} of {len(status.join.tasks)} are warm"
+        others = f"; {who} with it" if count else ""
+        yield f"this process restores its tasks before it joins the group: {warm}{others}"
     if status.restarting:
         yield "this member is about to restart: its tasks wait for it or move to their replicas"
     names = status.names()

@@ -32,6 +32,18 @@ class DrainView:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinView:
+    """A process that is about to join a streams group: the ``tasks`` with state that it restores first, by prediction.
+
+    ``joiners``: how many others are announced that join with it.
+    """
+
+    tasks: frozenset[TaskId]
+    warm: frozenset[TaskId]
+    joiners: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemberView:
     """How the member stands, for status. ``standing``: the decision, where this member leads."""
 
@@ -48,6 +60,8 @@ class MemberView:
     """Processes that restart, with the time that is left."""
     drain: DrainView | None = None
     """In a streams group, while it drains."""
+    join: JoinView | None = None
+    """In a streams group, until it joins."""
 
 
 # --- early probing ----------------------------------------------------------------

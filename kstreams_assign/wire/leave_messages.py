@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import Any
 
-from kstreams_assign.errors import InvalidTaskId, MalformedFrame, MalformedUserData
+from kstreams_assign.errors import InvalidTaskId, MalformedUserData
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, task_names
-from kstreams_assign.wire.framing import pack, unpack
+from kstreams_assign.wire.framing import pack
+from kstreams_assign.wire.message_parts import read_map, typed
 
-T = TypeVar("T")
+SUBJECT = "a member that leaves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +62,27 @@ def write_leave_message(message: LeaveMessage) -> bytes:
 
 def read_leave_message(value: bytes) -> LeaveMessage:
     """Return the message in these bytes. Raises ``MalformedUserData``."""
-    try:
-        content = unpack(value)
-    except MalformedFrame as cause:
-        raise MalformedUserData(f"no message of a member that leaves: {cause}") from None
-    drain_id, member_id = _typed(content.get("drain"), str, "drain"), _typed(content.get("member"), str, "member")
+    content = read_map(value, SUBJECT)
+    drain_id = typed(content.get("drain"), str, "drain", SUBJECT)
+    member_id = typed(content.get("member"), str, "member", SUBJECT)
     if "tasks" not in content:
         return WarmReported(drain_id, member_id, _tasks(content, "warm"), _tasks(content, "without_room"))
     tasks = {
-        _typed(member, str, "tasks"): {
-            _task(name, "tasks"): _typed(offsets, int, "tasks")
-            for name, offsets in _typed(by_task, dict, "tasks").items()
+        typed(member, str, "tasks", SUBJECT): {
+            _task(name, "tasks"): typed(offsets, int, "tasks", SUBJECT)
+            for name, offsets in typed(by_task, dict, "tasks", SUBJECT).items()
         }
-        for member, by_task in _typed(content["tasks"], dict, "tasks").items()
+        for member, by_task in typed(content["tasks"], dict, "tasks", SUBJECT).items()
     }
-    return LeaveAnnounced(drain_id, member_id, tasks, _typed(content.get("leaves", False), bool, "leaves"))
+    return LeaveAnnounced(drain_id, member_id, tasks, typed(content.get("leaves", False), bool, "leaves", SUBJECT))
 
 
 def _tasks(content: Mapping[str, Any], name: str) -> frozenset[TaskId]:
-    return frozenset(_task(text, name) for text in _typed(content.get(name, ()), tuple, name))
+    return frozenset(_task(text, name) for text in typed(content.get(name, ()), tuple, name, SUBJECT))
 
 
 def _task(text: Any, name: str) -> TaskId:
     try:
-        return TaskId.parse(_typed(text, str, name))
+        return TaskId.parse(typed(text, str, name, SUBJECT))
     except InvalidTaskId as cause:
-        raise MalformedUserData(f"{name} of a member that leaves: {cause}") from None
-
-
-def _typed(value: Any, kind: type[T], name: str) -> T:
-    if type(value) is not kind:
-        raise MalformedUserData(f"{name} of a member that leaves is a {type(value).__name__}, not a {kind.__name__}")
-    return value
+        raise MalformedUserData(f"{name} of {SUBJECT}: {cause}") from None

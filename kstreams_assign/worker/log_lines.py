@@ -88,8 +88,10 @@ class LogLines:
                 yield f"A killed predecessor stays in the group until its session ends: {reason}."
             case events.WarmingUpEvent(tasks=tasks, leavers=leavers) if leavers:
                 yield f"This process restores {_tasks(tasks)}; their owners leave the group after that."
-            case events.WarmingUpEvent(tasks=tasks):
-                yield f"This process restores {_tasks(tasks)} before it joins the group; their owners go on meanwhile."
+            case events.WarmingUpEvent(tasks=tasks, joiners=joiners):
+                others = f" together with {_count(len(joiners), 'other process', 'es')}" if joiners else ""
+                before = f"before it joins the group{others}; their owners go on meanwhile"
+                yield f"This process restores {_tasks(tasks)} {before}."
             case events.WarmJoinEvent(reason=reason):
                 yield f"This process joins the streams group now: {reason}."
             case events.WarmingElsewhereEvent(tasks=owners):

@@ -1,9 +1,10 @@
 """The topic by which members of a group speak to each other: ``<application id>-warm-up-progress``.
 
 It has one partition and an hour's retention. Members of a classic group publish the progress of their replicas there
-(``early``), those of a streams group who leaves and what is warm (``warm_leaving``). It is a topic and not offsets
-under side groups, because a reader then needs one fetch for the whole group instead of one request for each member,
-and because the access rules of the application's changelogs cover it. What must not live here: what the records mean.
+(``early``), those of a streams group who leaves and what is warm (``warm_leaving``), and processes that they are about
+to join one (``join_announcements``). It is a topic and not offsets under side groups, because a reader then needs one
+fetch for the whole group instead of one request for each member, and because the access rules of the application's
+changelogs cover it. What must not live here: what the records mean.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ from kstreams_assign.events import (
     WarmJoinEvent,
 )
 from kstreams_assign.group import member as machine
+from kstreams_assign.group.streams_outlook import Newcomer
 from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
 from kstreams_assign.group.values import Hosts, MemberId
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, task_names
@@ -52,6 +53,7 @@ from kstreams_assign.status.views import MemberView
 from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.join_announcements import JoinAnnouncements
 from kstreams_assign.worker.kept_id import member_id_of
 from kstreams_assign.worker.membership import Work
 from kstreams_assign.worker.progress_topic import ProgressTopic
@@ -127,10 +129,10 @@ class StreamsMember:
         self._status = StatusWarnings()
         self._warm_joining = WarmJoining(
             config,
-            str(process),
-            self._member_id,
+            Newcomer(self._member_id, str(process)),
             GroupLook(config.application_id, self._heartbeats, admin),
             self._assignments,
+            JoinAnnouncements(ProgressTopic(config, admin), log),
             lags,
             disk,
             log,
@@ -267,6 +269,7 @@ class StreamsMember:
             while not self._is_closed():
                 self._turn()
         finally:
+            self._warm_joining.end(is_member=False)
             self.close()
         if self._cause is not None:
             raise self._cause
@@ -340,6 +343,8 @@ class StreamsMember:
                 try:
                     self.handle(do.Answered(self._heartbeats.heartbeat(request)))
                     self._outage = False
+                    if request.member_epoch == JOIN_EPOCH and self.joined():
+                        self._warm_joining.end(is_member=True)
                 except (BrokerUnavailable, MalformedUserData) as cause:
                     self._report_outage(cause)
                     self.handle(do.Unanswered())
@@ -471,6 +476,7 @@ class StreamsMember:
             lease_left_s=self.lease_left_s(),
             restarting=self._returns,
             drain=drain,
+            join=self._warm_joining.view,
         )
 
     def roles(self) -> dict[TaskId, str]:

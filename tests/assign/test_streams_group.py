@@ -6,6 +6,7 @@ The twin is a whole coordinator with its table of members: it serves joins one b
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -14,8 +15,8 @@ from kstreams_assign.assign import StreamsMember, SubtopologyTasks
 from kstreams_assign.assign.streams_group import (
     StreamsGroupInput,
     predict_join,
+    predict_joiners,
     predict_leave,
-    predict_process,
     predict_standbys,
 )
 from kstreams_assign.errors import ConfigError
@@ -92,37 +93,57 @@ def two_members():
     return StreamsGroupInput(members, {0: SubtopologyTasks(4, is_stateful=True)})
 
 
-def test_a_process_is_told_what_it_gets_and_how_certain_that_is():
-    predicted = predict_process(two_members(), "pc", ["c"])
-    assert predicted.is_certain
-    assert predicted.certain_active == predicted.active == predicted.possible_active
-    assert len(predicted.active) == 1
-    with_standbys = predict_process(replace(two_members(), num_standby_replicas=1), "pc", ["c"])
-    assert with_standbys.standby
-    assert not with_standbys.standby & with_standbys.active
+NEWCOMER = StreamsMember("c", "pc")
+
+
+def test_a_process_gets_its_share_and_no_standby_of_its_own_tasks():
+    (target,) = predict_joiners(two_members(), [NEWCOMER], is_interval_open=False)
+    assert len(target["c"].active) == 1
+    (target,) = predict_joiners(replace(two_members(), num_standby_replicas=1), [NEWCOMER], is_interval_open=False)
+    assert target["c"].standby
+    assert not target["c"].standby & target["c"].active
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("is_interval_open", [False, True])
+def test_processes_that_join_in_quick_succession_get_what_the_coordinator_gives_them(count, is_interval_open):
+    random = Random(6)
+    for _ in range(30):
+        coordinator = grown(random)
+        joining = [StreamsMember(member_id(random), f"p{number}") for number in range(count)]
+        targets = predict_joiners(coordinator.described(), joining, is_interval_open=is_interval_open)
+        coordinator.join(joining[0], is_served=not is_interval_open)
+        if not is_interval_open:
+            assert targets[0] == coordinator.target()
+        for member in joining[1:]:
+            coordinator.join(member, is_served=False)
+        if count > 1 or is_interval_open:
+            coordinator.assign()
+        assert targets[-1] == coordinator.target()
+        assert len(targets) == 1 + (count > 1 and not is_interval_open)
 
 
 def test_several_threads_may_get_different_tasks_by_when_they_come():
     """Nine tasks, four members: how they are shared out depends on who is assigned together."""
     random = Random(4)
-    uncertain = 0
-    for _ in range(60):
-        predicted = predict_process(grown(random).described(), "new", [f"{member_id(random)}-{n}" for n in range(3)])
-        assert predicted.certain_active <= predicted.active <= predicted.possible_active
-        uncertain += not predicted.is_certain
-    assert uncertain
+    predictions = [
+        predict_join(grown(random).described(), [StreamsMember(f"{member_id(random)}-{n}", "new") for n in range(3)])
+        for _ in range(60)
+    ]
+    assert not all(prediction.is_certain for prediction in predictions)
 
 
 def test_the_first_process_gets_everything():
     group = replace(two_members(), members=())
-    assert predict_process(group, "p", ["m1", "m2"]).active == {TaskId(0, n) for n in range(4)}
+    target = predict_join(group, [StreamsMember("m1", "p"), StreamsMember("m2", "p")]).likely
+    assert target["m1"].active | target["m2"].active == {TaskId(0, n) for n in range(4)}
 
 
 def test_an_order_that_no_table_has_makes_a_guess_of_both_ways():
     group = two_members()
     turned = replace(group, members=group.members[::-1])
     for each in (group, turned):
-        assert len(predict_process(each, "pc", ["c"]).active) == 1
+        assert len(predict_join(each, [NEWCOMER]).likely["c"].active) == 1
 
 
 def test_the_last_member_to_leave_leaves_nothing():
@@ -131,12 +152,13 @@ def test_the_last_member_to_leave_leaves_nothing():
 
 def test_wrong_members_are_refused():
     group = two_members()
-    with pytest.raises(ConfigError, match="member_ids is empty"):
-        predict_process(group, "p", [])
-    with pytest.raises(ConfigError, match="member a is in the streams group already"):
-        predict_process(group, "p", ["a"])
-    with pytest.raises(ConfigError, match="member c is in the streams group already"):
-        predict_process(group, "p", ["c", "c"])
+    for predict in (predict_join, partial(predict_joiners, is_interval_open=False)):
+        with pytest.raises(ConfigError, match="member_ids is empty"):
+            predict(group, [])
+        with pytest.raises(ConfigError, match="member a is in the streams group already"):
+            predict(group, [StreamsMember("a", "p")])
+        with pytest.raises(ConfigError, match="member c is in the streams group already"):
+            predict(group, [NEWCOMER, NEWCOMER])
     with pytest.raises(ConfigError, match="member c has tasks"):
         predict_join(group, [StreamsMember("c", "p", frozenset({TaskId(0, 0)}))])
     with pytest.raises(ConfigError, match="member x is not in the streams group"):

@@ -22,7 +22,7 @@ def rows() -> list[Row]:
 
 def test_nearly_every_task_that_comes_was_predicted(rows: list[Row]) -> None:
     expected = [row for row in rows if row.joining != TOGETHER]
-    assert len(expected) == 6
+    assert len(expected) == 10
     for row in expected:
         assert row.active_tasks > 4 * GROUPS
         assert row.active_hits >= 0.99

@@ -5,9 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreams_assign.engine.joiners import Joiners
 from kstreams_assign.engine.warm_disk import Disk, Shortage
 from kstreams_assign.engine.warm_join import (
     LOOK_INTERVAL_MS,
+    AnnouncementsRefused,
     DiskMeasured,
     Effect,
     Event,
@@ -21,10 +23,12 @@ from kstreams_assign.engine.warm_join import (
     WarmUp,
 )
 from kstreams_assign.group.member import Started
-from kstreams_assign.group.streams_outlook import Outlook
+from kstreams_assign.group.streams_outlook import Newcomer, Outlook
 from kstreams_assign.model import TaskId
 
 ACCEPTABLE, TIMEOUT_MS, STAGGER_MS = 100, 60_000, 700
+ME = Newcomer("me", "p-me")
+LOOK = LookAtGroup((ME,))
 
 
 def tasks(*partitions: int) -> frozenset[TaskId]:
@@ -40,12 +44,13 @@ def seen(*partitions: int, standby: frozenset[TaskId] = frozenset()) -> GroupSee
 
 
 class Joiner:
-    """The machine, with a clock that the test moves."""
+    """The machine of a process that cannot announce itself, with a clock that the test moves."""
 
     def __init__(self, stagger_ms: int = 0) -> None:
-        self.machine = WarmJoin(ACCEPTABLE, TIMEOUT_MS, stagger_ms)
+        self.machine = WarmJoin(Joiners(ME, 7), ACCEPTABLE, TIMEOUT_MS, stagger_ms)
         self.now_ms = 5_000
-        assert self.handle(Started()) == [LookAtGroup()]
+        assert self.handle(AnnouncementsRefused()) == []
+        assert self.handle(Started()) == [LOOK]
 
     def handle(self, event: Event) -> list[Effect]:
         return self.machine.handle(event, self.now_ms)
@@ -69,7 +74,7 @@ def test_a_warm_process_waits_its_turn_and_looks_again_before_it_joins() -> None
     joiner.now_ms += STAGGER_MS - 1
     assert joiner.handle(warm) == []
     joiner.now_ms += 1
-    assert joiner.handle(warm) == [LookAtGroup()]
+    assert joiner.handle(warm) == [LOOK]
     assert joiner.handle(seen(1)) == []
     assert joiner.handle(warm) == [JoinGroup("1 task is warm", tasks(1) | {TaskId(1, 0)})]
 
@@ -79,13 +84,13 @@ def test_a_process_that_finds_another_joined_before_it_follows_the_group() -> No
     joiner.handle(seen(1, 2))
     joiner.handle(lags(t0_1=0, t0_2=0))
     joiner.now_ms += STAGGER_MS
-    assert joiner.handle(lags(t0_1=0, t0_2=0)) == [LookAtGroup()]
-    assert joiner.handle(seen(3)) == [WarmUp(tasks(3))]
+    assert joiner.handle(lags(t0_1=0, t0_2=0)) == [LOOK]
+    assert joiner.handle(seen(3)) == [WarmUp(tasks(1, 2, 3))], "what is restored is kept until the outcome"
     assert joiner.handle(lags(t0_1=0, t0_2=0)) == []
     joiner.now_ms += 10
     assert joiner.handle(lags(t0_3=0)) == [], "its turn begins again"
     joiner.now_ms += STAGGER_MS
-    assert joiner.handle(lags(t0_3=0)) == [LookAtGroup()]
+    assert joiner.handle(lags(t0_3=0)) == [LOOK]
     joiner.handle(seen(3))
     assert joiner.handle(lags(t0_3=0)) == [JoinGroup("1 task is warm", tasks(3) | {TaskId(1, 0)})]
 
@@ -95,7 +100,7 @@ def test_it_looks_again_and_follows_the_group() -> None:
     joiner.handle(seen(1))
     assert joiner.handle(lags(t0_1=9_999)) == []
     joiner.now_ms += LOOK_INTERVAL_MS
-    assert joiner.handle(lags(t0_1=9_999)) == [LookAtGroup()]
+    assert joiner.handle(lags(t0_1=9_999)) == [LOOK]
     assert joiner.handle(seen(1)) == [], "nothing has changed"
     assert joiner.handle(seen(2, 3)) == [WarmUp(tasks(2, 3))]
     assert joiner.handle(lags(t0_2=0)) == []
@@ -117,7 +122,7 @@ def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_b
     joiner = Joiner()
     assert joiner.handle(LookFailed("no broker answered", passing=True)) == []
     joiner.now_ms += LOOK_INTERVAL_MS
-    assert joiner.handle(lags()) == [LookAtGroup()]
+    assert joiner.handle(lags()) == [LOOK]
     (join,) = joiner.handle(LookFailed("not allowed", passing=False))
     assert join == JoinGroup("what it will get is not known: not allowed")
 
@@ -126,7 +131,7 @@ def test_it_joins_in_any_case_when_its_time_is_up() -> None:
     joiner = Joiner()
     joiner.handle(seen(1))
     joiner.now_ms += TIMEOUT_MS - 1
-    assert joiner.handle(lags(t0_1=9_999)) == [LookAtGroup()]
+    assert joiner.handle(lags(t0_1=9_999)) == [LOOK]
     joiner.now_ms += 1
     (join,) = joiner.handle(lags(t0_1=9_999))
     reason = f"its state is not warm after warm_join_timeout_ms = {TIMEOUT_MS}"
@@ -174,7 +179,8 @@ def test_a_task_without_room_is_neither_restored_first_nor_waited_for() -> None:
 
 def test_a_process_without_room_for_any_task_joins() -> None:
     joiner = Joiner()
-    joiner.machine = WarmJoin(ACCEPTABLE, TIMEOUT_MS, 0, max_bytes=0)
+    joiner.machine = WarmJoin(Joiners(ME, 7), ACCEPTABLE, TIMEOUT_MS, 0, max_bytes=0)
+    joiner.handle(AnnouncementsRefused())
     joiner.handle(Started())
     joiner.handle(GroupSeen(seen(1).outlook, {TaskId(0, 1): 1_000}))
     joiner.handle(lags(t0_1=500))
@@ -183,3 +189,18 @@ def test_a_process_without_room_for_any_task_joins() -> None:
     assert warm_up == WarmUp(frozenset())
     (join,) = joiner.handle(lags())
     assert join == JoinGroup("0 tasks are warm, and 1 had no room on the disk", tasks(1) | {TaskId(1, 0)})
+
+
+def test_state_that_is_only_kept_makes_room_before_an_expected_task_is_left_out() -> None:
+    joiner = Joiner(STAGGER_MS)
+    joiner.handle(GroupSeen(seen(1).outlook, {TaskId(0, 1): 1_000, TaskId(0, 2): 1_000}))
+    joiner.handle(lags(t0_1=0))
+    assert joiner.handle(GroupSeen(seen(2).outlook, {TaskId(0, 1): 1_000, TaskId(0, 2): 1_000})) == [
+        WarmUp(tasks(1, 2))
+    ]
+    joiner.handle(lags(t0_1=0, t0_2=900))
+    full_disk = DiskMeasured(Disk(10 << 20, 5 << 20, {TaskId(0, 1): 20 << 20, TaskId(0, 2): 2 << 20}))
+    assert joiner.handle(full_disk) == [WarmUp(tasks(2))]
+    (report, warm_up) = joiner.handle(full_disk)
+    assert isinstance(report, ReportShortage)
+    assert warm_up == WarmUp(frozenset())

@@ -26,7 +26,7 @@ from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.status.as_json import as_json
 from kstreams_assign.status.build import early_text, replica_progress, status_of
 from kstreams_assign.status.values import Holder, ReplicaProgress
-from kstreams_assign.status.views import ALL_CHANGELOGS, DrainView, EarlyView, MemberView, Views
+from kstreams_assign.status.views import ALL_CHANGELOGS, DrainView, EarlyView, JoinView, MemberView, Views
 from kstreams_assign.tasks.lifecycle import TaskState
 
 LEADER, NEW = UUID(int=1), UUID(int=2)
@@ -204,6 +204,13 @@ def test_a_member_that_drains_in_a_streams_group_shows_its_tasks_next_owners():
         str(T[1]): {"member_id": "one", "warm": True},
     }
     assert as_json(status_of(CONFIG, SHAPE, LEADER, VIEWS))["drain"] is None
+
+
+def test_a_process_that_is_about_to_join_a_streams_group_shows_what_it_restores():
+    join = JoinView(frozenset({T[0], T[1]}), frozenset({T[1]}), 2)
+    shown = as_json(status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, member=replace(MEMBER, join=join))))
+    assert shown["join"] == {"tasks": {str(T[0]): {"warm": False}, str(T[1]): {"warm": True}}, "joiners": 2}
+    assert as_json(status_of(CONFIG, SHAPE, LEADER, VIEWS))["join"] is None
 
 
 def test_before_the_first_assignment_unknown_values_stay_empty():

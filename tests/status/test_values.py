@@ -10,7 +10,7 @@ import pytest
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
 from kstreams_assign.status.values import ReplicaProgress, Status, TaskStatus, live, ready, scalable
-from kstreams_assign.status.views import DrainView, GlobalTableView
+from kstreams_assign.status.views import DrainView, GlobalTableView, JoinView
 from kstreams_assign.wire import AwaitedProcess
 from tests.status.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
@@ -86,6 +86,14 @@ TABLE = [
         True,
         False,
         "this member is draining: its tasks are being warmed up elsewhere: 1 of 2 are warm",
+    ),
+    (
+        "is about to join a streams group",
+        settled(join=JoinView(frozenset({TaskId(0, 1), TaskId(0, 2)}), frozenset({TaskId(0, 2)}), 1)),
+        True,
+        True,
+        False,
+        "this process restores its tasks before it joins the group: 1 of 2 are warm; 1 other process joins with it",
     ),
     (
         "warm-up",

@@ -9,6 +9,7 @@ import socketserver
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -43,9 +44,12 @@ from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.events import (
+    AwaitedTasksEvent,
     EarlyProbingOffEvent,
     LookupFailedEvent,
     PurgeFailedEvent,
+    WarmingUpEvent,
+    WarmJoinAloneEvent,
     WarmLeaveOffEvent,
     WarningsEvent,
 )
@@ -183,14 +187,17 @@ def test_the_rights_that_the_guide_names_suffice(
             assert task.global_table("names").get(record.key) is None
             task.emit(f"{lines}-out", record.key, totals.get(record.key))
 
-    worker = Running(
-        config,
-        [
-            Subtopology(process=words, sources=[lines], sinks=["words"]),
-            Subtopology(process=tally, repartition_sources=["words"], stores=["totals"], sinks=[f"{lines}-out"]),
-        ],
-        global_tables=[GlobalTable("names", topic=table)],
-    )
+    def start(folder: Path) -> Running:
+        return Running(
+            replace(config, state_dir=str(folder)),
+            [
+                Subtopology(process=words, sources=[lines], sinks=["words"]),
+                Subtopology(process=tally, repartition_sources=["words"], stores=["totals"], sinks=[f"{lines}-out"]),
+            ],
+            global_tables=[GlobalTable("names", topic=table)],
+        )
+
+    worker = start(tmp_path / "first")
     worker.until_running(2 * PARTITIONS)
     send_words(servers, lines, [(None, b"word")] * 20, operator)
     between = [TopicPartition(f"{name}-words-repartition", number) for number in range(PARTITIONS)]
@@ -202,6 +209,12 @@ def test_the_rights_that_the_guide_names_suffice(
     result = CliRunner().invoke(
         command_line, ["inspect", name, "-b", servers, *as_arguments(mine)], catch_exceptions=False
     )
+    if protocol == "streams":
+        second = start(tmp_path / "second")
+        second.until_event(AwaitedTasksEvent)
+        second.stop()
+        assert second.reported(WarmingUpEvent)
+        assert second.reported(WarmJoinAloneEvent) == []
     worker.stop()
     assert result.exit_code == 0, result.output
     assert worker.reported(EarlyProbingOffEvent) == []

@@ -32,7 +32,6 @@ from kstreams_assign.events import (
     WarningsEvent,
 )
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.worker import warm_joining
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, grow
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.process import Process
@@ -178,23 +177,23 @@ def test_a_process_joins_once_the_state_of_its_tasks_is_warm(app: App) -> None:
     app.until_counted()
 
 
-def test_processes_that_start_together_join_one_after_the_other_each_with_warm_tasks(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    staggers = iter([0, 0, 1_500])  # the last two begin at the same time
-    monkeypatch.setattr(warm_joining, "draw_stagger_ms", lambda: next(staggers))
+def test_processes_that_start_together_predict_together_and_get_just_that(app: App) -> None:
+    settings = {**STREAMS, "acceptable_recovery_lag": 0}
     app.send(WORDS)
-    first = app.start(1, **STREAMS)
+    first = app.start(1, **settings)
     first.until_running(PARTITIONS)
     app.until_committed()
-    newcomers = [app.start(2, **STREAMS), app.start(3, **STREAMS)]
+    newcomers = [app.start(2, **settings), app.start(3, **settings)]
     for worker in newcomers:
         worker.until_event(AwaitedTasksEvent)
-        worker.until(lambda _, worker=worker: len(worker.reported(RunningEvent)) >= 1)
-    for worker in newcomers:
-        assert {event.missing for event in worker.reported(AwaitedTasksEvent)} == {()}
-        first_tasks = set(worker.reported(AssignedEvent)[-1].active)
-        assert first_tasks <= set(worker.reported(WarmingUpEvent)[-1].tasks)
+        (outcome,) = worker.reported(AwaitedTasksEvent)
+        assert outcome.missing == ()
+        worker.until_running(len(outcome.awaited))
+        assert outcome.awaited == active(worker), "it was predicted"
+        assert {event.restored for event in worker.reported(RunningEvent)} == {0}, "each task was warm"
+        (joined,) = worker.reported(WarmJoinEvent)
+        assert joined.reason.endswith("; 1 other joins with it")
+    first.until_running(PARTITIONS - sum(len(active(worker)) for worker in newcomers))
     app.send(WORDS)
     app.until_counted()
 

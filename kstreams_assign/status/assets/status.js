@@ -181,13 +181,18 @@
         ? ["draining", "warn"]
         : [status.state, status.state === "stable" ? "" : "warn"];
     const moving = Object.values(status.drain ?? {});
-    const decided = moving.length
-      ? `${moving.filter((next) => next.warm).length} of ${moving.length} tasks are warm elsewhere`
-      : status.assignor
-        ? `assigned by ${status.assignor}`
-        : status.generation === null
-          ? ""
-          : "the leader is not a kstreams-assign member";
+    const joining = status.join;
+    const restored = Object.values(joining?.tasks ?? {});
+    const others = joining?.joiners ? `, with ${joining.joiners} other${joining.joiners === 1 ? "" : "s"}` : "";
+    const decided = joining
+      ? `${restored.filter((task) => task.warm).length} of ${restored.length} tasks are warm before it joins${others}`
+      : moving.length
+        ? `${moving.filter((next) => next.warm).length} of ${moving.length} tasks are warm elsewhere`
+        : status.assignor
+          ? `assigned by ${status.assignor}`
+          : status.generation === null
+            ? ""
+            : "the leader is not a kstreams-assign member";
     const totals = [status.records_total, status.records_out_total, status.commits_total].map(number);
     const total = `${totals[0]} in, ${totals[1]} out, ${totals[2]} commits since start`;
     const content = [
