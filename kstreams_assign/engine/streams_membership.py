@@ -49,6 +49,7 @@ from kstreams_assign.engine.streams_events import (
     Unanswered,
     tasks_by_role,
 )
+from kstreams_assign.engine.streams_offsets import OffsetReports, Positions
 from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
@@ -76,6 +77,9 @@ AWAITING_INTERVAL_MS, AWAITING_MS = 200, 60_000
 
 A task that its owner has released is silent until its new owner's next heartbeat.
 """
+
+NO_WARM_UPS = -1
+"""The acceptable lag that a coordinator answers which assigns no warm-ups."""
 
 RELEASES_MAX = 3
 """How often a static member that joins gives up the place that it has in the group already."""
@@ -110,6 +114,8 @@ class Profile:
     client_tags: Mapping[str, str] = field(default_factory=dict)
     rack: str | None = None
     instance_id: str | None = None
+    reports_offsets: bool = False
+    """Whether the brokers take reports of positions: in version 1 of the heartbeat."""
 
 
 class StreamsMembership:
@@ -143,6 +149,8 @@ class StreamsMembership:
         self._endpoint_epoch = 0
         self._awaited: frozenset[TaskId] = frozenset()
         self._awaited_until_ms: int | None = None
+        self._offsets = OffsetReports()
+        self._offsets_interval_ms, self._acceptable_lag = 0, NO_WARM_UPS
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Handle one event and return the effects in order."""
@@ -153,6 +161,15 @@ class StreamsMembership:
         if self.state not in (State.JOINING, State.MEMBER) or self._sent_ms is not None or self._looking_up:
             return None
         return self._due_ms
+
+    def wants_positions(self, now_ms: int) -> bool:
+        """Return whether the next heartbeat is to say how far the copies here are."""
+        is_member = self._profile.reports_offsets and self.state is State.MEMBER
+        return is_member and self._offsets.is_due(self._copies, self.owned.warmup, now_ms)
+
+    @property
+    def _copies(self) -> frozenset[TaskId]:
+        return self.owned.standby | self.owned.warmup
 
     @property
     def _is_ended(self) -> bool:
@@ -193,13 +210,26 @@ class StreamsMembership:
             self.state, self._due_ms = State.JOINING, now_ms
         return []
 
-    def _heartbeat_due(self, _event: HeartbeatDue, now_ms: int) -> list[Effect]:
+    def _heartbeat_due(self, event: HeartbeatDue, now_ms: int) -> list[Effect]:
         due_ms = self.due_ms()
         if due_ms is None or now_ms < due_ms:
             return []
         self._sent_ms, self._due_ms = now_ms, now_ms + self._interval_ms
         self._sent_shutdown, self._is_known = self._shutdown, True
-        return [SendHeartbeat(self._request())]
+        if self._tell_all:
+            self._offsets.forget()
+        request = self._request()
+        return [SendHeartbeat(self._with_positions(request, event.positions, now_ms))]
+
+    def _with_positions(
+        self, request: StreamsHeartbeatRequest, positions: Positions, now_ms: int
+    ) -> StreamsHeartbeatRequest:
+        if not self.wants_positions(now_ms):
+            return request
+        offsets, ends = self._offsets.report(
+            positions, self._copies, self.owned.warmup, self._acceptable_lag, self._offsets_interval_ms, now_ms
+        )
+        return replace(request, task_offsets=offsets, task_end_offsets=ends)
 
     def _request(self) -> StreamsHeartbeatRequest:
         """Return a join with every field, or a heartbeat with those that the coordinator may not know."""
@@ -255,6 +285,8 @@ class StreamsMembership:
             return []
         self.state, self._failures, self._releases = State.MEMBER, 0, 0
         self._interval_ms = response.heartbeat_interval_ms
+        self._offsets_interval_ms = response.task_offset_interval_ms
+        self._acceptable_lag = response.acceptable_recovery_lag
         self._due_ms = sent_ms + self._interval_ms
         awaiting = self._look_for_awaited(response, sent_ms)
         if self._sent_shutdown:

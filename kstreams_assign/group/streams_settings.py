@@ -14,6 +14,9 @@ from kstreams_assign.errors import ConfigError
 STATIC_MEMBERS_VERSION = 1
 """The version of StreamsGroupHeartbeat that has static members: of Kafka 4.4."""
 
+OFFSETS_VERSION = 1
+"""The version in which brokers take reports of positions."""
+
 SESSION_TIMEOUT = "streams.session.timeout.ms"
 
 _BROKERS_ASSIGN = "the brokers assign the tasks"

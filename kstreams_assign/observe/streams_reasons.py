@@ -15,7 +15,7 @@ UNKNOWN: Mapping[str, str] = {
     "time of the last rebalance": "the description has epochs, and no times",
     "next rebalance": "the broker decides when it assigns; no probing rebalance is planned in this protocol",
 }
-_NO_LAGS = "members report no positions in changelogs to a broker that makes no warm-ups"
+_NO_LAGS = "no member has reported positions in changelogs: brokers take them from Kafka 4.4 on"
 
 
 def unknown(snapshot: StreamsSnapshot) -> dict[str, str]:

@@ -7,7 +7,7 @@ When to send which field is decided elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstreams_assign.wire.compile import layout
 from kstreams_assign.wire.streams_structs import Endpoint, StreamsSubtopology, TaskIds, TaskOffset
@@ -59,6 +59,13 @@ class StreamsHeartbeatRequest:
     task_offsets: tuple[TaskOffset, ...] | None = None
     task_end_offsets: tuple[TaskOffset, ...] | None = None
     shutdown_application: bool = False
+
+    def as_taken_in(self, version: int) -> StreamsHeartbeatRequest:
+        """Return what brokers take in this version: in version 0 neither positions nor warm-ups."""
+        if version > 0:
+            return self
+        warmups = None if self.warmup_tasks is None else ()
+        return replace(self, warmup_tasks=warmups, task_offsets=None, task_end_offsets=None)
 
 
 @dataclass(frozen=True, slots=True)

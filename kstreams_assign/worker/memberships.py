@@ -73,7 +73,7 @@ def connect_member(
     ``BrokerUnavailable``, ``ConfigError``.
     """
     if config.in_streams_group:
-        member = _streams_member(config, shape, process, work, members, admin, log, lags, disk, drained)
+        member = _streams_member(config, shape, process, work, members, admin, log, sums, lags, disk, drained)
         return member, member.leaving.run
     classic = Membership(
         config,
@@ -100,6 +100,7 @@ def _streams_member(
     members: Members | None,
     admin: ClusterAdmin,
     log: EventLog,
+    sums: OffsetSums,
     lags: Callable[[], Mapping[TaskId, int]],
     disk: Callable[[], Disk | None],
     drained: Callable[[], None],
@@ -112,7 +113,7 @@ def _streams_member(
         warnings = ineffective_settings(config) + check_session(config, _settings(group))
         if warnings:
             log.emit(WarningsEvent(warnings=warnings))
-        return StreamsMember(config, shape, process, work, members, admin, log, connections, lags, disk, drained)
+        return StreamsMember(config, shape, process, work, members, admin, log, connections, sums, lags, disk, drained)
     except BaseException:
         connections.close()
         raise

@@ -23,6 +23,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.streams_offsets import NO_POSITIONS, positions_of
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.engine.warm_join import JoinGroup
 from kstreams_assign.errors import (
@@ -45,12 +46,14 @@ from kstreams_assign.events import (
 )
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.streams_outlook import Newcomer
+from kstreams_assign.group.streams_settings import OFFSETS_VERSION
 from kstreams_assign.group.streams_topology import refuse_other_topology, streams_topology
 from kstreams_assign.group.values import Hosts, MemberId
-from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, task_names
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_names
+from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.status.views import MemberView
-from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH, EndpointTopic
+from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.join_announcements import JoinAnnouncements
@@ -60,7 +63,7 @@ from kstreams_assign.worker.progress_topic import ProgressTopic
 from kstreams_assign.worker.pulse import Pulse
 from kstreams_assign.worker.streams_assignments import Assignments
 from kstreams_assign.worker.streams_look import LOOK_UP_S, GroupLook, own_look
-from kstreams_assign.worker.streams_status import StatusWarnings
+from kstreams_assign.worker.streams_status import StatusWarnings, hosts_of
 from kstreams_assign.worker.warm_joining import WarmJoining
 from kstreams_assign.worker.warm_leaving import WarmLeaving
 
@@ -93,6 +96,7 @@ class StreamsMember:
         admin: ClusterAdmin,
         log: EventLog,
         connections: StreamsConnections,
+        sums: OffsetSums,
         lags: Callable[[], Mapping[TaskId, int]],
         disk: Callable[[], Disk | None],
         drained: Callable[[], None],
@@ -117,8 +121,10 @@ class StreamsMember:
                 config.client_tags,
                 config.client_rack,
                 config.group_instance_id,
+                reports_offsets=self._heartbeats.heartbeat_version() >= OFFSETS_VERSION,
             )
         )
+        self._sums, self._lags = sums, lags
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._wake = threading.Event()
@@ -317,7 +323,9 @@ class StreamsMember:
         """Send a heartbeat if one is due."""
         due_ms = self._engine.due_ms()
         if due_ms is not None and _now_ms() >= due_ms:
-            self.handle(do.HeartbeatDue())
+            wants = self._engine.wants_positions(_now_ms())
+            positions = positions_of(self._sums.report(owned_only=True), self._lags()) if wants else NO_POSITIONS
+            self.handle(do.HeartbeatDue(positions))
 
     def _patience_s(self) -> float:
         due_ms = self._engine.due_ms()
@@ -450,12 +458,7 @@ class StreamsMember:
     @property
     def hosts(self) -> tuple[Hosts, Hosts]:
         """Endpoint -> input partitions of its active tasks, and of its standbys, as of the coordinator's last word."""
-        active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
-        standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
-        for each in self._engine.hosts:
-            host = HostInfo(each.user_endpoint.host, each.user_endpoint.port)
-            active[host], standby[host] = _partitions(each.active_partitions), _partitions(each.standby_partitions)
-        return active, standby
+        return hosts_of(self._engine.hosts)
 
     @property
     def next_probe_ms(self) -> int | None:
@@ -488,7 +491,3 @@ class StreamsMember:
 def _now_ms() -> int:
     """Time that also passes while the machine is suspended: the coordinator's session goes on then."""
     return monotonic_ms() + round(suspended_s() * 1000)
-
-
-def _partitions(topics: Collection[EndpointTopic]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)

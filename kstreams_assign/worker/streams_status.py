@@ -1,12 +1,14 @@
-"""What keeps a streams group from working, as warnings: the codes of its status (KIP-1071) in words.
+"""What the coordinator of a streams group (KIP-1071) says of the group: its status as warnings, its endpoints as hosts.
 
 What must not live here: what follows for the member (``engine.streams_membership``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from kstreams_assign.group.values import Hosts
+from kstreams_assign.model import HostInfo, TopicPartition
 from kstreams_assign.wire.streams_heartbeat import (
     ASSIGNMENT_DELAYED,
     INCORRECTLY_PARTITIONED_TOPICS,
@@ -15,6 +17,8 @@ from kstreams_assign.wire.streams_heartbeat import (
     MISSING_SOURCE_TOPICS,
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
+    EndpointPartitions,
+    EndpointTopic,
     GroupStatus,
 )
 
@@ -57,3 +61,17 @@ def _is_due(status: GroupStatus, age_ms: int) -> bool:
 def _text(status: GroupStatus) -> str:
     meaning = _MEANINGS.get(status.status_code, f"status code {status.status_code} of the group")
     return f"{meaning} ({status.status_detail})" if status.status_detail else meaning
+
+
+def hosts_of(rows: Iterable[EndpointPartitions]) -> tuple[Hosts, Hosts]:
+    """Return endpoint -> input partitions, of active tasks and of standbys."""
+    active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
+    for each in rows:
+        host = HostInfo(each.user_endpoint.host, each.user_endpoint.port)
+        active[host], standby[host] = _partitions(each.active_partitions), _partitions(each.standby_partitions)
+    return active, standby
+
+
+def _partitions(topics: Collection[EndpointTopic]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions)

@@ -22,13 +22,14 @@ from kstreams_assign.errors import (
     MalformedUserData,
 )
 from kstreams_assign.events import BrokerUnavailableEvent, Event, JoiningEvent, LostEvent
-from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, WorkCommitted
+from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, TasksReleased, WorkCommitted
 from kstreams_assign.group.values import Adopted, MemberId
 from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members, Seat
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
 from kstreams_assign.wire.streams_heartbeat import EndpointPartitions, EndpointTopic
-from kstreams_assign.wire.streams_structs import Endpoint, TaskIds
+from kstreams_assign.wire.streams_structs import Endpoint, TaskIds, TaskOffset
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.streams_member import StreamsMember
@@ -64,6 +65,9 @@ class Coordinator:
         if isinstance(given, Exception):
             raise given
         return given
+
+    def heartbeat_version(self) -> int:
+        return 1
 
     def heartbeat(self, request: StreamsHeartbeatRequest) -> StreamsHeartbeatResponse:
         answered: StreamsHeartbeatResponse = self._next(request)
@@ -115,6 +119,8 @@ class Scene:
         self.loop = Loop()
         self.events: list[Event] = []
         self.drained = threading.Event()
+        self.sums = OffsetSums()
+        self.lags: dict[TaskId, int] = {}
         self.heartbeats, self.commits = Coordinator(answer(3, 0)), Coordinator(None)
         self._thread: threading.Thread | None = None
 
@@ -129,7 +135,8 @@ class Scene:
             self.loop,  # type: ignore[arg-type]
             EventLog("me", self.events.append),
             connections,
-            dict,
+            self.sums,
+            lambda: self.lags,
             lambda: None,
             self.drained.set,
         )
@@ -416,3 +423,17 @@ def test_endpoints_and_roles_are_those_of_the_last_answer(scene: Callable[..., S
     assert member.roles() == {TaskId(0, 0): "active"}
     assert member.owns([TopicPartition("orders", 0)])
     assert (member.view().generation, member.generation, member.next_probe_ms) == (1, 1, None)
+
+
+def test_a_heartbeat_has_the_positions_of_standbys(scene: Callable[..., Scene]) -> None:
+    it, standby = scene(), TaskId(0, 1)
+    it.sums.restoring(standby, {TopicPartition("app-counts-changelog", 1): 40})
+    it.lags[standby] = 2
+    given = replace(answer(3), standby_tasks=(TaskIds("0", (1,)),))
+    it.heartbeats = Coordinator(given, replace(answer(3), active_tasks=None, standby_tasks=None, warmup_tasks=None))
+    member = it.joined()
+    it.heartbeats.until(2)
+    member.handle(TasksReleased(1))
+    it.heartbeats.until(3)
+    report = it.heartbeats.sent[2]
+    assert (report.task_offsets, report.task_end_offsets) == ((TaskOffset("0", 1, 40),), (TaskOffset("0", 1, 42),))

@@ -99,7 +99,7 @@ class StreamsCoordinator:
                     _Call(
                         HEARTBEAT_API_KEY,
                         "StreamsGroupHeartbeat",
-                        lambda version: encode_streams_heartbeat_request(request, version),
+                        lambda version: encode_streams_heartbeat_request(request.as_taken_in(version), version),
                         STATIC_MEMBERS_VERSION if request.instance_id is not None else 0,
                     ),
                 )
