@@ -139,7 +139,7 @@ def ask(
     from kstreams_assign.history.fleet import ask as replay_all
 
     if question is None:
-        typer.echo(show.listed([(each.name, each.text, each.days) for each in QUESTIONS.values()]))
+        typer.echo(show.listed(QUESTIONS.values()))
         return
     if question not in QUESTIONS:
         raise ConfigError(f"ask {question!r}: there is no such question; ask one of {', '.join(QUESTIONS)}")
@@ -153,7 +153,7 @@ def ask(
     answer = asking.answer(asked)
     if asked.question is SAVINGS:
         settings = _pairs("--conf", conf)
-        answer = compare_savings(answer, group, lambda *which: replay_all(out, which[0], master, settings, which[1]))
+        answer = compare_savings(answer, group, lambda each, only: replay_all(out, each, master, settings, only))
     if html is not None:
         show.draw(answer, html)
         typer.echo(f"wrote {html.absolute()}", err=True)

@@ -16,12 +16,13 @@ import pytest
 from pyarrow import parquet
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.history.ask.answer import DAY_MS, TABLES, Asked, answer, answer_from, script
+from kstreams_assign.history.ask.answer import TABLES, Asked, answer, answer_from, script
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json
 from kstreams_assign.history.ask.questions import QUESTIONS, SAVINGS
 from kstreams_assign.history.ask.savings import CHANGES, STANDBY, compare_savings
 from kstreams_assign.history.ask.show import draw, write
 from kstreams_assign.history.fleet import FleetAnswer, Ranked, what_if
+from kstreams_assign.history.report.trouble import DAY_MS
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import COLUMNS, joined_tables
 from tests.history.ask_twin import TWINS

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -19,8 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kstreams_assign.history.ask.questions import Question
 from kstreams_assign.history.delta import AsOf
 from kstreams_assign.history.report.read import TablesReader, damaged, no_group
-
-DAY_MS = 24 * 3_600_000
+from kstreams_assign.history.report.trouble import DAY_MS
 
 TABLES = ("rebalances", "movements", "members", "end_offsets")
 """What questions may ask."""
@@ -40,11 +40,12 @@ class Span:
     until_ms: int
 
     def __str__(self) -> str:
-        return " to ".join(f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" for ms in self._ends)
+        return " to ".join(f"{_utc(ms):%Y-%m-%d %H:%M:%S} UTC" for ms in (self.since_ms, self.until_ms))
 
     @property
-    def _ends(self) -> tuple[int, int]:
-        return self.since_ms, self.until_ms
+    def condition(self) -> str:
+        """Which rows are of this time, for DuckDB and for Spark."""
+        return f"time_ms > {self.since_ms} and time_ms <= {self.until_ms}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Asked:
     as_of: AsOf = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """The rows, their columns in ``table.column_names``."""
 
@@ -70,7 +71,7 @@ class Answer:
     span: Span
     table: Any
 
-    @property
+    @cached_property
     def rows(self) -> Sequence[dict[str, Any]]:
         listed: list[dict[str, Any]] = self.table.to_pylist()
         return listed
@@ -112,14 +113,17 @@ def script(asked: Asked) -> str:
 
 def views(span: Span, group: str | None, places: Mapping[str, str]) -> str:
     """The tables of a question as views: what of each place it sees. ``day`` lets a reader leave out old files."""
-    days = [datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (span.since_ms, span.until_ms)]
     conditions = [
-        f"day between date '{days[0]}' and date '{days[1]}'",
-        f"time_ms > {span.since_ms} and time_ms <= {span.until_ms}",
+        f"day between date '{_utc(span.since_ms).date()}' and date '{_utc(span.until_ms).date()}'",
+        span.condition,
         *([] if group is None else [f'"group" = {_literal(group)}']),
     ]
     rows = " and ".join(conditions)
     return "\n".join(f"create temp view {table} as from {place} where {rows};" for table, place in places.items())
+
+
+def _utc(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
 
 
 def _literal(text: str) -> str:

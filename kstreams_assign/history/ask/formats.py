@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.page.file import writable
 
 if TYPE_CHECKING:
     from kstreams_assign.history.ask.answer import Answer
@@ -50,12 +50,8 @@ def write_parquet(answer: Answer, file: Path) -> None:
     """Write all rows. Raises ``ConfigError`` for a file that cannot be written."""
     from pyarrow import parquet  # type: ignore[import-untyped]
 
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    with writable("--file", file):
         parquet.write_table(answer.table, file)
-    except OSError as cause:
-        why = cause.strerror or str(cause)
-        raise ConfigError(f"--file {file.absolute()}: {why}; name a file that can be written") from cause
 
 
 def _plain(value: Any) -> Any:

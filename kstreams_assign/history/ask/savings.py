@@ -44,8 +44,7 @@ def compare_savings(
 
     ``replay`` replays the rebalances that a condition of Spark's SQL names under each alternative.
     """
-    span = measured.span
-    only = f"time_ms > {span.since_ms} and time_ms <= {span.until_ms}"
+    only = measured.span.condition
     if group is not None:
         escaped = group.replace("\\", "\\\\").replace("'", "\\'")
         only += f" and `group` = '{escaped}'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rich.text import Text
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.answer import Answer
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json, write_parquet
+from kstreams_assign.history.ask.questions import Question
 from kstreams_assign.history.report.words import many
 from kstreams_assign.page.file import write_text
 from kstreams_assign.page.frame import Html, asset, page, table, tag
@@ -140,7 +141,7 @@ def _cell(value: Any) -> str:
             return str(value)
 
 
-def listed(questions: Sequence[tuple[str, str, int]]) -> str:
+def listed(questions: Collection[Question]) -> str:
     """The questions, a line each: name, text, days."""
-    width = max(len(name) for name, _, _ in questions)
-    return "\n".join(f"{name:<{width}}  {text} (the last {many(days, 'day')})" for name, text, days in questions)
+    width = max(len(each.name) for each in questions)
+    return "\n".join(f"{each.name:<{width}}  {each.text} (the last {many(each.days, 'day')})" for each in questions)
