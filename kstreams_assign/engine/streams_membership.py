@@ -216,10 +216,7 @@ class StreamsMembership:
             return []
         self._sent_ms, self._due_ms = now_ms, now_ms + self._interval_ms
         self._sent_shutdown, self._is_known = self._shutdown, True
-        if self._tell_all:
-            self._offsets.forget()
-        request = self._request()
-        return [SendHeartbeat(self._with_positions(request, event.positions, now_ms))]
+        return [SendHeartbeat(self._with_positions(self._request(), event.positions, now_ms))]
 
     def _with_positions(
         self, request: StreamsHeartbeatRequest, positions: Positions, now_ms: int
@@ -328,6 +325,7 @@ class StreamsMembership:
     def _send_again(self, now_ms: int) -> list[Effect]:
         """Report everything again, after a moment. What the coordinator has done meanwhile is not known."""
         self._tell_all = True
+        self._offsets.forget()
         self._unsure = self._unsure or self.epoch != JOIN_EPOCH
         self._due_ms = now_ms + min(BACKOFF_MS << self._failures, BACKOFF_MAX_MS)
         self._failures = min(self._failures + 1, 10)
@@ -440,6 +438,7 @@ class StreamsMembership:
         self.epoch, self.accepted_ms = JOIN_EPOCH, None
         self.owned, self._target, self._adopting, self._reported = NO_TASKS, None, None, None
         self._tell_all, self._unsure, self._looking_up, self._owes_report = True, False, False, False
+        self._offsets.forget()
         self._dropping = True
         return [DropAll(reason)]
 

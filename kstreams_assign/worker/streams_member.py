@@ -321,9 +321,9 @@ class StreamsMember:
 
     def _beat(self) -> None:
         """Send a heartbeat if one is due."""
-        due_ms = self._engine.due_ms()
-        if due_ms is not None and _now_ms() >= due_ms:
-            wants = self._engine.wants_positions(_now_ms())
+        due_ms, now_ms = self._engine.due_ms(), _now_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            wants = self._engine.wants_positions(now_ms)
             positions = positions_of(self._sums.report(owned_only=True), self._lags()) if wants else NO_POSITIONS
             self.handle(do.HeartbeatDue(positions))
 

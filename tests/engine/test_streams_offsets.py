@@ -156,6 +156,7 @@ def test_an_unanswered_report_is_repeated() -> None:
     member = with_a_standby(reports_offsets=True)
     heartbeat(member, Positions({A: 5}))
     member.handle(Unanswered())
+    assert member.machine.wants_positions(member.now_ms)
     assert heartbeat(member, Positions({A: 5})).task_offsets == rows(a=5)
 
 
