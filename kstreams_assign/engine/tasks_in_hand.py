@@ -104,7 +104,8 @@ class TasksInHand:
         """When the first pause ends; None: no task pauses, as nearly always."""
         if not self._paused:
             return None
-        return min(ends_ms for task in self._paused if (ends_ms := self._tasks[task].pause_ends_ms) is not None)
+        ends_ms = (self._tasks[task].pause_ends_ms for task in self._paused)
+        return min((each for each in ends_ms if each is not None), default=None)
 
     # --- rows of the lifecycle table ---------------------------------------------------
 
