@@ -332,8 +332,7 @@ NOTHING_QUICK = (
 """Beginnings of node ids, and ends of file names: ``make check`` does not even import such a file."""
 
 TOGETHER = (
-    ("tests/docker/",),
-    ("tests/mixed/", "tests/releases/"),
+    ("tests/docker/", "tests/mixed/", "tests/releases/"),
     ("tests/history/",),
     ("tests/docs_site/test_build.py", "tests/docs_site/test_reference.py"),
 )
