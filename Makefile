@@ -10,10 +10,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The demo alone needs a tenth of the packages; where all are there, it needs nothing more.
 DEMO_READY := $(or $(wildcard $(READY)),$(VENV)/.demo-ready)
-# Tests wait for a broker or a time limit more than they compute. With more than two processes for two cores the tests
-# in containers and with Java come near their time limits, so only the quick part has three.
-QUICK := -n 3 --no-loadscope-reorder
-ALL := -n 2 --no-loadscope-reorder
+# Three processes for two cores: tests wait for a broker or a time limit more than they compute.
+BY_SEVERAL := -n 3 --no-loadscope-reorder
 
 .PHONY: help demo check test test-docker bench chaos lint docs wheel lock clean
 
@@ -25,10 +23,10 @@ demo: $(DEMO_READY) ## set up what it needs, then the main job on a real broker 
 
 check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: one to two minutes
 	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and slow ones; of many cases and generated examples some run; make test has all" >&2
-	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(QUICK))
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(BY_SEVERAL))
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
-	$(BIN)/python -m pytest $(or $(ARGS),$(ALL))
+	$(BIN)/python -m pytest $(or $(ARGS),$(BY_SEVERAL))
 
 test-docker: $(READY) ## set up, then the tests with brokers and workers in containers alone
 	$(BIN)/python -m pytest tests/docker $(ARGS)
