@@ -30,6 +30,7 @@ from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
 from tests.fast_files import keep_byte_code, write_files_to_memory
 from tests.samples import BRIEF_EXAMPLES
+from tests.watch import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,6 +202,11 @@ SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnrai
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """End a run in which a test hangs."""
+    config.pluginmanager.register(Watch())
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Hide in a test's log the secrets of that test alone: a password ``1`` of another test hides every 1."""
@@ -292,6 +298,7 @@ SLOW = (
     "tests/test_house.py::test_the_tool",
     "tests/test_house.py::test_every_locked_package",
     "tests/docs_site/test_build.py",
+    "tests/docs_site/test_code_blocks.py::test_python_uses",
     "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
     "tests/bench/test_bench.py::test_without_a_peer",
@@ -299,7 +306,10 @@ SLOW = (
     "tests/assign/test_brute_force.py::test_guarantees_hold_for_any_process_names",
     "tests/bench/test_prediction.py",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
+    "tests/history/test_compaction.py::test_batches_that_come_after",
+    "tests/history/test_compaction.py::test_each_day",
     "tests/history/test_compaction.py::test_killed_at_any_point",
+    "tests/history/test_writing.py::test_killed_once_at_each",
     "tests/history/test_generate.py",
     "tests/local/test_start_refused.py",
     "tests/peer/test_bench_problem.py",
@@ -373,7 +383,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.filterwarnings(SPARKS_SOCKETS))
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
-        if not any(item.get_closest_marker(name) for name in (*PARTS, "slow")):
+        if {mark.name for mark in item.iter_markers()}.isdisjoint((*PARTS, "slow")):
             item.add_marker("quick")
             if has_nothing_quick(item.nodeid.partition("::")[0]):
                 raise pytest.UsageError(f"{item.nodeid} is quick, but make check leaves out its file (NOTHING_QUICK)")
@@ -414,7 +424,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def _parts_needed(items: list[pytest.Item]) -> list[str]:
-    return [part for part in PARTS if any(item.get_closest_marker(part) for item in items)]
+    marks = {mark.name for item in items for mark in item.iter_markers()}
+    return [part for part in PARTS if part in marks]
 
 
 def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:

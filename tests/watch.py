@@ -1,0 +1,42 @@
+"""Ends a run in which a test hangs.
+
+A test's own time limit is a signal, and a call that never comes back to Python sees none. pytest can end such a run,
+too, but starts and ends a thread with each test; ten thousand tests then wait for ten thousand threads.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from time import monotonic
+
+import pytest
+
+HANGS_S = 660
+AGAIN_S = 60
+
+
+class Watch:
+    """A plugin of pytest: ends the process, with the stacks of all threads, once tests have stood still for 10 minutes.
+
+    The limit is ``HANGS_S`` seconds, or up to ``AGAIN_S`` less.
+    """
+
+    def __init__(self) -> None:
+        assert sys.__stderr__ is not None
+        self._stderr = os.dup(sys.__stderr__.fileno())  # a test's own is captured
+        self._since_s = float("-inf")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Begin to count again, as a test begins."""
+        now_s = monotonic()
+        if now_s - self._since_s > AGAIN_S:
+            faulthandler.dump_traceback_later(HANGS_S, exit=True, file=self._stderr)
+            self._since_s = now_s
+
+    def pytest_unconfigure(self) -> None:
+        """Stop counting."""
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._stderr)
