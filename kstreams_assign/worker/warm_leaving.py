@@ -56,8 +56,6 @@ FLUSH_S = 2.0
 
 LEAVE = "leave"
 
-STATELESS = "no task has state"
-
 COLD = "this member leaves without warming its tasks up elsewhere"
 
 
@@ -104,7 +102,8 @@ class WarmLeaving:
         self._log = log
         self._await_tasks = await_tasks
         self._drained = drained
-        self._off = _why_off(config, shape)
+        self._has_state = any(subtopology.logged for subtopology in shape.subtopologies)
+        self._off = None if config.warm_join else "warm_join = false"
         self._asked = threading.Event()
         self._leave: warm_leave.WarmLeave | None = None
         self._takeover = warm_takeover.WarmTakeover(
@@ -115,8 +114,8 @@ class WarmLeaving:
     def drain(self) -> None:
         """Have the tasks warmed up where they will go, then call ``drained``; at once where that is off."""
         self._asked.set()
-        if self._off == STATELESS:
-            self._log.emit(WarmLeaveEvent(reason=STATELESS, warm=(), cold=()))
+        if not self._has_state:
+            self._log.emit(WarmLeaveEvent(reason="no task has state", warm=(), cold=()))
             self._drained()
         elif self._off is not None:
             self._refuse(self._off)
@@ -130,7 +129,7 @@ class WarmLeaving:
 
     def run(self, stopped: EndRequest) -> None:
         """Run until ``stopped``. If the broker refuses, this ends with a warning; other errors are tried again."""
-        if self._off is not None:
+        if self._off is not None or not self._has_state:
             return
         with ExitStack() as clients:
             try:
@@ -249,9 +248,3 @@ class WarmLeaving:
                 except MalformedUserData as cause:
                     where = f"{self._topic.partition} at {record.offset}"
                     self._log.emit(ProgressUnreadableEvent(warnings=(f"{where}: {cause}",)))
-
-
-def _why_off(config: Config, shape: TopologyShape) -> str | None:
-    if not config.warm_join:
-        return "warm_join = false"
-    return None if any(sub.logged for sub in shape.subtopologies) else STATELESS
