@@ -20,6 +20,7 @@ from kstreams_assign.assign.java_order import text_hash
 from kstreams_assign.group.dialects import APACHE
 from kstreams_assign.history.lives import KINDS, Life, play
 from kstreams_assign.history.played import PlayedGeneration, PlayedMember
+from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.model import NO_PROBE_MS, HostInfo
 from kstreams_assign.wire import (
     AssignmentInfo,
@@ -195,9 +196,6 @@ class Fleet:
         names = self.names[: len(self.lives)]  # other names of a life are as long
         large = [n for n, life in enumerate(self.lives) if _largest(life, names[n]) > MESSAGE_BYTES_MAX]
         return [name.group for n, name in enumerate(self.names) if n % len(self.lives) in large]
-
-
-DAY_MS = 86_400_000
 
 
 def _largest(life: Life, name: Name) -> int:

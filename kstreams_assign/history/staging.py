@@ -23,8 +23,8 @@ from kstreams_assign.history.layout import STATES, Layout
 from kstreams_assign.history.records import EndOffset, RawRecords, key_of
 from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
 from kstreams_assign.history.tables import Columns, Tables, empty_tables, joined_tables
+from kstreams_assign.history.times import DAY_MS
 
-DAY_MS = 86_400_000
 ROWS_KEPT = 50_000
 """Rows that a task collects before it writes them out."""
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import BUCKETS, Layout
-from kstreams_assign.history.staging import DAY_MS, BatchJob, Staged
+from kstreams_assign.history.staging import BatchJob, Staged
 from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.history.writing import HistoryWriter
 
 RECORD = pa.schema(

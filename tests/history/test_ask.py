@@ -18,18 +18,17 @@ from pyarrow import parquet
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.answer import TABLES, Asked, answer, answer_from, script
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json
-from kstreams_assign.history.ask.questions import QUESTIONS, SAVINGS
+from kstreams_assign.history.ask.questions import BY_SQL, QUESTIONS, SAVINGS
 from kstreams_assign.history.ask.savings import CHANGES, STANDBY, compare_savings
 from kstreams_assign.history.ask.show import draw, write
 from kstreams_assign.history.fleet import FleetAnswer, Ranked, what_if
-from kstreams_assign.history.report.trouble import DAY_MS
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import COLUMNS, joined_tables
+from kstreams_assign.history.times import DAY_MS, MINUTE_MS
 from tests.history.ask_twin import TWINS
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 from tests.samples import sample
 
-MINUTE_MS = 60_000
 CAUSES = ("join", "leave", "replace", "follow_up", "probe", "rejoin", None)
 ALL_DAYS = 10_000
 
@@ -97,8 +96,7 @@ def as_tables(rows):
     }
 
 
-ROW_QUESTIONS = [name for name in QUESTIONS if name != SAVINGS.name]
-"""Those whose rows are found by SQL alone."""
+ROW_QUESTIONS = [question.name for question in BY_SQL]
 
 
 @pytest.mark.parametrize("name", ROW_QUESTIONS)
@@ -238,6 +236,16 @@ def test_the_page_has_sentence_plot_and_sql(folder, tmp_path, name):
     assert found.sentence.replace("'", "&#x27;") in page
     assert page.count("<rect") == len(found.rows)
     assert "from movements" in page or "from rebalances" in page
+
+
+@pytest.mark.parametrize(
+    ("cause", "after"),
+    [("join", "after joins"), ("unknown", "after rebalances of unknown cause"), ("new", "after rebalances of unknown")],
+)
+def test_the_cause_of_most_silence_is_in_words_also_if_a_later_release_wrote_it(cause, after):
+    row = {"group": "orders", "rebalances": 2, "moves": 3, "silent_s": 10.0, "longest_s": 4.0}
+    sentence = QUESTIONS["costly-groups"].sentence([row | {"main_cause": cause, "main_cause_s": 5.0}])
+    assert f"50% of it {after}" in sentence
 
 
 def test_a_damaged_file_is_named(folder):

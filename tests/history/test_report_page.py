@@ -11,6 +11,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 
 import pyarrow as pa
@@ -18,14 +19,17 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import delta, writing
+from kstreams_assign.history.ask.answer import Asked, answer
+from kstreams_assign.history.ask.questions import BY_SQL
 from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.report import report
-from kstreams_assign.history.report.read import TablesReader, rows
+from kstreams_assign.history.report.read import rows
 from kstreams_assign.history.report.rows import Member
 from kstreams_assign.history.report.write import SECTIONS_MAX
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import empty_tables, joined_tables
+from kstreams_assign.history.tables_reader import TablesReader
 from kstreams_assign.history.writing import HistoryWriter
 from kstreams_assign.page.frame import Html, data_block, page, table, tag
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
@@ -82,6 +86,17 @@ def test_a_page_names_every_group_and_its_summary_says_what_is_on_it(tmp_path):
     assert summary.owner_changes == sum(count or 0 for count in tables["rebalances"]["owner_changes"]) > 0
     assert summary.size == len(text.encode())
     assert {Reader(text).data(f"group-{index}")["group"] for index in (0, 1)} == {"orders", "clicks"}
+
+
+def test_the_page_opens_with_the_answers_about_its_days_and_its_group(tmp_path):
+    write_tables(tmp_path / "tables", joined_tables([pair_tables("orders"), pair_tables("clicks")]))
+    summary = report(tmp_path / "tables", tmp_path / "page.html", group="orders", days=2)
+    answers = [answer(Asked(tmp_path / "tables", each, 2, group="orders")) for each in BY_SQL]
+    assert list(summary.answers) == [each.sentence for each in answers]
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    places = [text.index(escape(sentence)) for sentence in (str(answers[0].span), *summary.answers)]
+    assert places == sorted(places)
+    assert places[-1] < text.index('id="overview"')
 
 
 def test_a_page_makes_no_requests_and_allows_no_script_but_its_own(tmp_path):
@@ -150,7 +165,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
     write_tables(tmp_path, pair_tables("orders"))
     (broken,) = (tmp_path / "members").rglob("batch-*.parquet")
     broken.write_bytes(b"PAR1 no more")
-    with pytest.raises(ConfigError, match=rf"members cannot be read \(.*{broken.name}"):
+    with pytest.raises(ConfigError, match=rf"cannot be read \(.*{broken.name}"):
         report(tmp_path, tmp_path / "page.html")
 
 
@@ -158,7 +173,7 @@ def test_a_file_that_is_missing_is_named_with_the_reason_that_is_likely(tmp_path
     write_tables(tmp_path, pair_tables("orders"))
     (lost,) = (tmp_path / "members").rglob("batch-*.parquet")
     lost.unlink()
-    with pytest.raises(ConfigError, match=rf"members lacks a file \(.*{lost.name}.*deleted after 7 days.*--as-of"):
+    with pytest.raises(ConfigError, match=rf"lacks a file \(.*members.*{lost.name}.*deleted after 7 days.*--as-of"):
         report(tmp_path, tmp_path / "page.html")
 
 

@@ -9,9 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.history.report.trouble import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
     bucketed,
     busiest_hours,
     by_trouble,
@@ -33,6 +30,7 @@ from kstreams_assign.history.report.view import (
     Role,
     Span,
 )
+from kstreams_assign.history.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 LINE = GroupLine("g", 1, 1.0, 0, 0, 0, (), None, 1, None, 0, ())
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.history.report import words
-from kstreams_assign.history.report.trouble import HOUR_MS
 from kstreams_assign.history.report.view import Buckets, Damage, FleetView, GroupLine, Probing, Span
+from kstreams_assign.history.times import HOUR_MS, duration
 
 LINE = GroupLine("calm", 4, 2.0, 0, 0, 0, (), None, 3, None, 0, (0, 4))
 
@@ -33,7 +33,7 @@ def fleet(*lines, damage=()):
     ],
 )
 def test_a_duration_in_words(ms, text):
-    assert words.duration(ms) == text
+    assert duration(ms) == text
 
 
 @pytest.mark.parametrize(("rate", "text"), [(0.04, "0.04"), (2, "2.0"), (9.96, "10"), (1234, "1,234")])

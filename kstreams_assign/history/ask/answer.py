@@ -19,8 +19,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from kstreams_assign.history.ask.questions import Question
 from kstreams_assign.history.delta import AsOf
-from kstreams_assign.history.report.read import TablesReader, damaged, no_group
-from kstreams_assign.history.report.trouble import DAY_MS
+from kstreams_assign.history.tables_reader import TablesReader, damaged, no_group
+from kstreams_assign.history.times import DAY_MS
 
 TABLES = ("rebalances", "movements", "members", "end_offsets")
 """What questions may ask."""
@@ -81,9 +81,12 @@ class Answer:
         return self.question.sentence(self.rows)
 
 
-def answer(asked: Asked) -> Answer:
-    """Ask. Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group."""
-    reader = TablesReader(asked.folder, asked.as_of)
+def answer(asked: Asked, reader: TablesReader | None = None) -> Answer:
+    """Ask. ``reader`` spares opening the tables again.
+
+    Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group.
+    """
+    reader = reader or TablesReader(asked.folder, asked.as_of)
     try:
         return answer_from({table: reader.dataset(table) for table in TABLES}, asked)
     except (duckdb.Error, pa.ArrowException, OSError) as wrong:

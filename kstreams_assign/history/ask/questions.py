@@ -11,9 +11,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kstreams_assign.history.report.words import CAUSE_WORDS, duration, many
+from kstreams_assign.history.phrases import CAUSE_WORDS, many
+from kstreams_assign.history.times import duration
 
 Row = Mapping[str, Any]
+
+UNKNOWN = CAUSE_WORDS["unknown"]
+"""Also of a cause that a later release knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,13 @@ def _costly_groups(rows: Sequence[Row]) -> str:
     worst, rebalances = rows[0], sum(row["rebalances"] for row in rows)
     if not worst["silent_s"]:
         return f"No task is known to have been silent in {many(rebalances, 'rebalance')} of {many(len(rows), 'group')}."
-    cause = CAUSE_WORDS[worst["main_cause"]]
+    cause = CAUSE_WORDS.get(worst["main_cause"], UNKNOWN)
+    after = f"rebalances {cause}" if cause is UNKNOWN else cause
     share = worst["main_cause_s"] / worst["silent_s"]
     others = sum(row["silent_s"] or 0 for row in rows[1:])
     return (
         f"{worst['group']} lost most: its tasks were silent for {_seconds(worst['silent_s'])} in all, "
-        f"{_seconds(worst['longest_s'])} at most, over {many(worst['moves'], 'move')}; {share:.0%} of it after {cause}"
+        f"{_seconds(worst['longest_s'])} at most, over {many(worst['moves'], 'move')}; {share:.0%} of it after {after}"
         + (f". All other groups together: {_seconds(others)}." if len(rows) > 1 else ".")
     )
 
@@ -169,3 +174,6 @@ QUESTIONS: Mapping[str, Question] = {
         SAVINGS,
     )
 }
+
+BY_SQL = tuple(question for question in QUESTIONS.values() if question is not SAVINGS)
+"""Those whose rows are found by SQL alone."""

@@ -18,7 +18,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.answer import Answer
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json, write_parquet
 from kstreams_assign.history.ask.questions import Question
-from kstreams_assign.history.report.words import many
+from kstreams_assign.history.phrases import many
 from kstreams_assign.page.file import write_text
 from kstreams_assign.page.frame import Html, asset, page, table, tag
 

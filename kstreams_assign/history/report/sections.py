@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from kstreams_assign.history.phrases import many
 from kstreams_assign.history.report import words
 from kstreams_assign.history.report.view import (
     FLAP_MOVES,
@@ -12,9 +13,11 @@ from kstreams_assign.history.report.view import (
     Damage,
     FleetView,
     GroupLine,
+    InShort,
     Probing,
     Span,
 )
+from kstreams_assign.history.times import duration
 from kstreams_assign.page.frame import Html, markup, table, tag
 
 DAMAGE_SHOWN = 100
@@ -51,13 +54,13 @@ def heading(fleet: FleetView) -> Html:
 
 
 def _span_words(span: Span) -> str:
-    return f"{moment(span.start_ms)} to {moment(span.end_ms)} UTC, {words.duration(span.end_ms - span.start_ms)}"
+    return f"{moment(span.start_ms)} to {moment(span.end_ms)} UTC, {duration(span.end_ms - span.start_ms)}"
 
 
 def nothing(fleet: FleetView) -> Html:
     """The page of tables without a generation: said, not an empty plot."""
     records = sum(count for _, count in fleet.counts)
-    seen = f"{words.many(records, 'record')} were read" if records else "No record was read either"
+    seen = f"{many(records, 'record')} were read" if records else "No record was read either"
     return tag(
         "section",
         tag("h2", "No rebalance of any Kafka Streams group stands in these tables"),
@@ -66,6 +69,18 @@ def nothing(fleet: FleetView) -> Html:
             f"{seen}. Either no such group rebalanced while the history was written, or the chosen time was too short.",
         ),
         class_="empty",
+    )
+
+
+def in_short(answers: InShort) -> Html:
+    """What happened, in a sentence for each question that one asks after an incident."""
+    source = "kstreams-assign history ask has the rows behind each sentence"
+    return tag(
+        "section",
+        tag("h2", "In short"),
+        tag("p", f"{answers.span}; {source}", class_="quiet"),
+        tag("ul", *(tag("li", sentence) for sentence in answers.sentences)),
+        class_="answers",
     )
 
 
@@ -118,13 +133,13 @@ def _groups(fleet: FleetView, places: dict[str, int]) -> Html:
     )
     note = (
         f"A group never finishes probing if it still asks for probes and the last {STUCK_PROBES} moved nothing, "
-        f"or it has been asking for {words.duration(LONG_PROBING_MS)}. "
+        f"or it has been asking for {duration(LONG_PROBING_MS)}. "
         f"A task flaps that moved {FLAP_MOVES} times or more within an hour."
     )
     left_out = sum(line.group not in places for line in fleet.lines)
     if left_out:
         note += (
-            f" {words.many(left_out, 'group has', 'groups have')} no section here, to keep the page small: "
+            f" {many(left_out, 'group has', 'groups have')} no section here, to keep the page small: "
             "write it with --group GROUP."
         )
     return markup(
@@ -166,7 +181,7 @@ def _text(key: float | None) -> str | None:
 
 
 def _duration(milliseconds: int | None) -> str:
-    return "" if milliseconds is None else words.duration(milliseconds)
+    return "" if milliseconds is None else duration(milliseconds)
 
 
 def _flap_words(tasks: tuple[str, ...]) -> str:
@@ -178,7 +193,7 @@ def _flap_words(tasks: tuple[str, ...]) -> str:
 def _probing(probing: Probing | None) -> str:
     if probing is None:
         return "no"
-    return (words.duration(probing.lasted_ms) if probing.lasted_ms >= 1000 else "yes") + (
+    return (duration(probing.lasted_ms) if probing.lasted_ms >= 1000 else "yes") + (
         f", {probing.idle_probes} idle" if probing.idle_probes else ""
     )
 
@@ -226,7 +241,7 @@ def _block(name: str) -> Html:
 def unread(fleet: FleetView) -> Html:
     """What stands in the tables beside generations, and what could not be read at all."""
     bad = sum(damage.records for damage in fleet.damage)
-    title = f"{words.many(bad, 'record')} could not be read" if bad else "Every record could be read"
+    title = f"{many(bad, 'record')} could not be read" if bad else "Every record could be read"
     parts = [tag("h2", title)]
     if fleet.damage:
         shown = fleet.damage[:DAMAGE_SHOWN]

@@ -18,10 +18,7 @@ from kstreams_assign.history.report.view import (
     Span,
     Warmup,
 )
-
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
+from kstreams_assign.history.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 BUCKET_WIDTHS = (
     # up to this span, a bar of the histogram is so wide

@@ -224,6 +224,14 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
+class InShort:
+    """What the page opens with: a sentence for each question, about ``span``."""
+
+    span: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FleetView:
     """The whole page but the groups' sections. Groups stand in the order of trouble."""
 

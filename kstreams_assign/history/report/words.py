@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kstreams_assign.history.report.trouble import DAY_MS, HOUR_MS, MINUTE_MS, most_frequent
+from kstreams_assign.history.phrases import CAUSE_WORDS, many
+from kstreams_assign.history.report.trouble import most_frequent
 from kstreams_assign.history.report.view import (
     FLAP_MOVES,
     STUCK_PROBES,
@@ -17,20 +18,7 @@ from kstreams_assign.history.report.view import (
     GroupView,
     Probing,
 )
-
-CAUSE_WORDS = {
-    "join": "joins",
-    "leave": "leaves",
-    "replace": "replacements",
-    "probe": "probes",
-    "follow_up": "follow-ups",
-    "rejoin": "rejoins",
-    "topic_change": "topic changes",
-    "leader_change": "leader changes",
-    "first": "the first that was seen",
-    "empty": "groups that went empty",
-    "unknown": "of unknown cause",
-}
+from kstreams_assign.history.times import DAY_MS, HOUR_MS, MINUTE_MS, duration
 
 BUCKET_WORDS = {MINUTE_MS: "minute", 5 * MINUTE_MS: "5 minutes", HOUR_MS: "hour", 6 * HOUR_MS: "6 hours", DAY_MS: "day"}
 
@@ -43,29 +31,6 @@ class Headline:
     text: str
     detail: str
     groups: tuple[str, ...] = ()
-
-
-def duration(milliseconds: float) -> str:
-    """The two units that matter at most: ``111 ms``, ``10.4 s``, ``9 min``, ``15 h``, ``2 d 3 h``."""
-    ms = round(milliseconds)
-    if ms < 1000:
-        return f"{ms} ms"
-    if ms < MINUTE_MS:
-        return f"{ms / 1000:.1f} s".replace(".0 s", " s")
-    for unit, name, smaller, smaller_name in (
-        (DAY_MS, "d", HOUR_MS, "h"),
-        (HOUR_MS, "h", MINUTE_MS, "min"),
-        (MINUTE_MS, "min", 1000, "s"),
-    ):
-        if ms >= unit:
-            rest = ms % unit // smaller
-            return f"{ms // unit} {name}" + (f" {rest} {smaller_name}" if rest and ms < 10 * unit else "")
-    raise AssertionError
-
-
-def many(count: int, noun: str, plural: str | None = None) -> str:
-    """``1 group``, ``1,203 groups``."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def per_hour(rate: float) -> str:

@@ -22,15 +22,14 @@ from kstreams_assign.history.report.rows import (
     Quarantined,
     Rebalance,
 )
-from kstreams_assign.history.report.view import FleetView, GroupView, Span
+from kstreams_assign.history.report.view import FleetView, GroupView, InShort, Span
+from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.page import frame
 from kstreams_assign.page.file import write_text
 
 if TYPE_CHECKING:
     from kstreams_assign.history.delta import AsOf
-    from kstreams_assign.history.report.read import TablesReader
-
-DAY_MS = 24 * 3_600_000
+    from kstreams_assign.history.tables_reader import TablesReader
 
 SCRIPTS = ("words.js", "canvas.js", "timeline.js", "charts.js", "report.js")
 """In the order that they need each other."""
@@ -40,6 +39,8 @@ Say = Callable[[str], None]
 
 SECTIONS_MAX = 100
 """Groups with a section of their own. Each costs some 10 to 500 kB of page; the overview names all groups."""
+
+WEEK_DAYS = 7
 
 GROUPS_AT_ONCE = 20
 """How many groups' placements are in memory at a time."""
@@ -58,6 +59,7 @@ class Summary:
     never_finish_probing: tuple[str, ...]
     flapping_tasks: int
     unreadable: int
+    answers: tuple[str, ...]
     headlines: tuple[str, ...]
 
 
@@ -77,7 +79,7 @@ def report(
     folder without tables, a version or time that they do not have, a group that is in none of them, files that cannot
     be read, and a page that cannot be written. Tables without rows give a page that says so.
     """
-    from kstreams_assign.history.report.read import TablesReader
+    from kstreams_assign.history.tables_reader import TablesReader
 
     if days is not None and days < 1:
         raise ConfigError(f"--days {days} is not allowed; give a whole number of days from 1 on")
@@ -86,16 +88,18 @@ def report(
     fleet, since_ms, rebalances = _fleet(reader, group, days)
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
     views = _views(reader, shown, rebalances, fleet.span, since_ms, say)
-    text = draw(fleet, shown, views)
+    answers = in_short(reader, tables_dir, days, group)
+    text = draw(fleet, shown, views, answers)
     write_text("--html", html, text)
-    return _summary(html, fleet, len(shown))
+    return _summary(html, fleet, len(shown), answers)
 
 
 def _fleet(
     reader: TablesReader, group: str | None, days: int | None
 ) -> tuple[FleetView, int | None, dict[str, list[Rebalance]]]:
     """The overview, from when on rows count, and the generations by group."""
-    from kstreams_assign.history.report.read import no_group, rows, split
+    from kstreams_assign.history.report.read import rows, split
+    from kstreams_assign.history.tables_reader import no_group
 
     groups = None if group is None else {group}
     rebalances = list(rows(reader, Rebalance, groups))
@@ -145,7 +149,16 @@ def _views(
             )
 
 
-def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> str:
+def in_short(reader: TablesReader, tables_dir: Path, days: int | None, group: str | None) -> InShort:
+    """Answer the questions of ``history ask`` that SQL alone answers, about the same days; None: the last week."""
+    from kstreams_assign.history.ask.answer import Asked, answer
+    from kstreams_assign.history.ask.questions import BY_SQL
+
+    answers = [answer(Asked(tables_dir, each, days or WEEK_DAYS, group=group), reader) for each in BY_SQL]
+    return InShort(str(answers[0].span), tuple(each.sentence for each in answers))
+
+
+def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView], answers: InShort) -> str:
     """The page."""
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
@@ -158,6 +171,7 @@ def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> 
         return frame.page("Rebalance history", *empty, styles=styles)
     content = (
         sections.heading(fleet),
+        sections.in_short(answers),
         sections.overview(fleet, places),
         sections.stage(list(shown)),
         sections.unread(fleet),
@@ -166,7 +180,7 @@ def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> 
     return frame.page("Rebalance history", *content, styles=styles, scripts=(get_plotlyjs(), *own), data=data)
 
 
-def _summary(html: Path, fleet: FleetView, shown: int) -> Summary:
+def _summary(html: Path, fleet: FleetView, shown: int, answers: InShort) -> Summary:
     return Summary(
         html=html,
         size=html.stat().st_size,
@@ -177,5 +191,6 @@ def _summary(html: Path, fleet: FleetView, shown: int) -> Summary:
         never_finish_probing=tuple(line.group for line in fleet.lines if line.probing and line.probing.never_finishes),
         flapping_tasks=sum(len(line.flapping) for line in fleet.lines),
         unreadable=sum(damage.records for damage in fleet.damage),
+        answers=answers.sentences,
         headlines=tuple(headline.text for headline in words.headlines(fleet)),
     )
