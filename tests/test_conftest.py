@@ -93,4 +93,4 @@ def test_make_check_runs_what_needs_no_part_asks_for_none_and_counts_on_its_last
     assert int(passed[1]) == sum("::" in line for line in listed) > 0
     assert not [line for line in listed if "test_broker.py" in line]
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("check: ")[2].partition("\n\n")[0]
-    assert "-m pytest -q -m quick $(or $(ARGS),$(QUICK))" in recipe
+    assert "-m pytest -q -m quick $(or $(ARGS),$(BY_SEVERAL))" in recipe

@@ -139,7 +139,7 @@ def test_a_process_that_does_not_close_does_not_outlive_its_supervisor_for_long(
 
 
 def test_an_address_in_use_is_exit_2_before_anything_is_started(tmp_path, track, stubborn):
-    supervised, _ = stubborn("--http", "127.0.0.1:0")
+    supervised, _ = stubborn("--http", "127.0.0.1:0", "--close-timeout", "1")
     port = supervised.until_line(r"status page are at http://127\.0\.0\.1:(\d+)/")[1]
     second = track(Supervised(["run", "app:make", "--http", f"127.0.0.1:{port}"], cwd=tmp_path))
     assert second.wait() == 2
