@@ -349,8 +349,16 @@ TOGETHER = (
 """In a run by several processes one process gets all tests of such a group, and these come first. They share something
 slow to start (Spark, the built site), or keep a machine busy (containers, Java)."""
 
-LONG = ("tests/worker/crash/", "tests/worker/test_access.py", "tests/test_plain_install.py", "tests/test_wheel.py")
-"""These take minutes, so they come next, and none is the last. The tests of every other file stay together, too."""
+LONG = (
+    "tests/worker/crash/",
+    "tests/worker/test_access.py",
+    "tests/test_plain_install.py",
+    "tests/test_wheel.py",
+    "tests/processes/",
+    "tests/worker/test_warm_",
+    "tests/adapters/test_kafka_python_connections.py",
+)
+"""These take longest, so they come next, and none is the last. The tests of every other file stay together, too."""
 
 
 def has_nothing_quick(file: str) -> bool:

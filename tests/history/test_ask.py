@@ -99,11 +99,16 @@ def as_tables(rows):
 ROW_QUESTIONS = [question.name for question in BY_SQL]
 
 
+def ask(tables, asked):
+    (found,) = answer_from(tables, asked, [asked.question])
+    return found
+
+
 @pytest.mark.parametrize("name", ROW_QUESTIONS)
 def test_the_sql_finds_what_plain_loops_find(name):
     for seed in sample(range(40), 8):
         rows = random_rows(seed)
-        found = answer_from(as_tables(rows), Asked(Path(), QUESTIONS[name], days=ALL_DAYS))
+        found = ask(as_tables(rows), Asked(Path(), QUESTIONS[name], days=ALL_DAYS))
         assert close(found.rows) == close(TWINS[name](rows)), seed
         assert found.sentence.endswith(".")
 
@@ -127,24 +132,24 @@ def test_a_question_sees_its_time_and_its_group_alone(name):
             ]
             for table, listed in rows.items()
         }
-        assert close(answer_from(as_tables(rows), asked).rows) == close(TWINS[name](seen)), seed
+        assert close(ask(as_tables(rows), asked).rows) == close(TWINS[name](seen)), seed
 
 
 def test_a_question_looks_back_from_the_newest_rebalance():
     rows = random_rows(1)
-    found = answer_from(as_tables(rows), Asked(Path(), QUESTIONS["deployments"]))
+    found = ask(as_tables(rows), Asked(Path(), QUESTIONS["deployments"]))
     newest = max(row["time_ms"] for row in rows["rebalances"])
     assert (found.span.since_ms, found.span.until_ms) == (newest - DAY_MS, newest)
 
 
 def test_an_unknown_group_is_named_with_those_that_are_there():
     with pytest.raises(ConfigError, match=r"--group 'order' is in no table; the tables have .* such as 'orders'"):
-        answer_from(as_tables(random_rows(6)), Asked(Path(), QUESTIONS["deployments"], group="order"))
+        ask(as_tables(random_rows(6)), Asked(Path(), QUESTIONS["deployments"], group="order"))
 
 
 def test_tables_without_rows_have_an_answer():
     tables = as_tables({table: [] for table in TABLES})
-    answers = {name: answer_from(tables, Asked(Path(), question)) for name, question in QUESTIONS.items()}
+    answers = {name: ask(tables, Asked(Path(), question)) for name, question in QUESTIONS.items()}
     del answers[SAVINGS.name]
     assert {name: found.sentence for name, found in answers.items()} == {
         "costly-groups": "No group rebalanced.",
@@ -270,7 +275,7 @@ def moved(gap_ms, *, planned, warm):
 def measured(*moves):
     rebalance = {**dict.fromkeys(COLUMNS["rebalances"]), "group": "orders", "time_ms": NOON_MS}
     rows = {**{table: [] for table in TABLES}, "rebalances": [rebalance], "movements": list(moves)}
-    return answer_from(as_tables(rows), Asked(Path(), SAVINGS))
+    return ask(as_tables(rows), Asked(Path(), SAVINGS))
 
 
 def replayed(alternatives, _only):

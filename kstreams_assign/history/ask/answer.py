@@ -81,27 +81,28 @@ class Answer:
         return self.question.sentence(self.rows)
 
 
-def answer(asked: Asked, reader: TablesReader | None = None) -> Answer:
-    """Ask. ``reader`` spares opening the tables again.
+def answer(asked: Asked) -> Answer:
+    """Ask. Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group."""
+    (answered,) = answer_each(asked, [asked.question], TablesReader(asked.folder, asked.as_of))
+    return answered
 
-    Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group.
-    """
-    reader = reader or TablesReader(asked.folder, asked.as_of)
+
+def answer_each(asked: Asked, questions: Sequence[Question], reader: TablesReader) -> list[Answer]:
+    """Ask several questions about the time and the group of ``asked``. Raises as ``answer`` does."""
     try:
-        return answer_from({table: reader.dataset(table) for table in TABLES}, asked)
+        return answer_from({table: reader.dataset(table) for table in TABLES}, asked, questions)
     except (duckdb.Error, pa.ArrowException, OSError) as wrong:
         raise damaged(asked.folder, wrong) from wrong
 
 
-def answer_from(tables: Mapping[str, Any], asked: Asked) -> Answer:
+def answer_from(tables: Mapping[str, Any], asked: Asked, questions: Sequence[Question]) -> list[Answer]:
     """Ask these tables, which Arrow holds or reads. Raises ``ConfigError`` for an unknown group."""
     with duckdb.connect(config={"temp_directory": gettempdir(), **OFFLINE}) as connection:
         for table in TABLES:
             connection.register(f"all_{table}", tables[table])
         span = _span(asked, connection)
         connection.execute(views(span, asked.group, {table: f"all_{table}" for table in TABLES}))
-        rows = connection.execute(asked.question.query).to_arrow_table()
-    return Answer(asked.question, span, rows)
+        return [Answer(each, span, connection.execute(each.query).to_arrow_table()) for each in questions]
 
 
 def script(asked: Asked) -> str:

@@ -151,10 +151,10 @@ def _views(
 
 def in_short(reader: TablesReader, tables_dir: Path, days: int | None, group: str | None) -> InShort:
     """Answer the questions of ``history ask`` that SQL alone answers, about the same days; None: the last week."""
-    from kstreams_assign.history.ask.answer import Asked, answer
+    from kstreams_assign.history.ask.answer import Asked, answer_each
     from kstreams_assign.history.ask.questions import BY_SQL
 
-    answers = [answer(Asked(tables_dir, each, days or WEEK_DAYS, group=group), reader) for each in BY_SQL]
+    answers = answer_each(Asked(tables_dir, BY_SQL[0], days or WEEK_DAYS, group=group), BY_SQL, reader)
     return InShort(str(answers[0].span), tuple(each.sentence for each in answers))
 
 
