@@ -53,7 +53,8 @@ def until_newest(
         for batch in reader.poll(0.3):
             totals.update((key, read(value)) for key, value in batch.writes if value is not None)
     reader.close()
-    assert totals == wanted
+    off = {key: totals.get(key, 0) - wanted.get(key, 0) for key in totals.keys() | wanted.keys()}
+    assert totals == wanted, f"too much or too little: { ({key: by for key, by in off.items() if by}) }"
 
 
 def until(met: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
