@@ -13,17 +13,18 @@ from traceback import extract_tb
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.group import member as machine
 from kstreams_assign.model import NO_PROBE_MS
-from kstreams_assign.sim.checkers import Violation, Watch, every_checker
+from kstreams_assign.sim.checkers.checker import Violation, Watch
+from kstreams_assign.sim.checkers.classic import every_checker
+from kstreams_assign.sim.checkers.decisions import PlansHold
+from kstreams_assign.sim.checkers.streams import every_streams_checker
+from kstreams_assign.sim.checkers.waits import WaitsAreAnnounced
 from kstreams_assign.sim.coordinator import GroupPhase
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
 from kstreams_assign.sim.membership import classic
-from kstreams_assign.sim.plan_checker import PlansHold
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import Scenario
-from kstreams_assign.sim.streams_checkers import every_streams_checker
 from kstreams_assign.sim.streams_rest import unsettled_streams
 from kstreams_assign.sim.timeline import START_MS
-from kstreams_assign.sim.waiting_checker import WaitsAreAnnounced
 from kstreams_assign.sim.world import World
 from kstreams_assign.tasks.lifecycle import TaskState
 

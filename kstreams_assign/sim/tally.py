@@ -8,7 +8,7 @@ from os import times
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from kstreams_assign.sim.checkers import Violation
+from kstreams_assign.sim.checkers.checker import Violation
 
 NAMED_MAX = 10
 

@@ -12,7 +12,7 @@ from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import Logs, Network
 from kstreams_assign.sim.chance import Chance
-from kstreams_assign.sim.checkers import Watch
+from kstreams_assign.sim.checkers.checker import Watch
 from kstreams_assign.sim.committing import Share
 from kstreams_assign.sim.coordinator import Coordinator
 from kstreams_assign.sim.disk import DISK_FAULTS, Disk

@@ -14,7 +14,8 @@ from uuid import UUID
 from kstreams_assign.assign import LearnerMarks
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
-from kstreams_assign.sim.checkers import Checker, Watch, every_checker
+from kstreams_assign.sim.checkers.checker import Checker, Watch
+from kstreams_assign.sim.checkers.classic import every_checker
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.faults import NO_FAULTS
 from kstreams_assign.sim.policies import learners

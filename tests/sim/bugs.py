@@ -18,7 +18,8 @@ from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.restore.ports import Bounds
-from kstreams_assign.sim import checkers, committing, loop, membership, outputs, producer, restoring, transactions
+from kstreams_assign.sim import committing, loop, membership, outputs, producer, restoring, transactions
+from kstreams_assign.sim.checkers import decisions
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.coordinator import Coordinator, Error
 from kstreams_assign.sim.disk import Reader
@@ -190,7 +191,7 @@ def replace_question(monkeypatch, wrong):
         return leader.place_tasks(view, wrong(view, question))
 
     monkeypatch.setattr(membership, "decide", decide)
-    monkeypatch.setattr(checkers, "place_tasks", place_tasks)
+    monkeypatch.setattr(decisions, "place_tasks", place_tasks)
 
 
 def always_probing(monkeypatch):

@@ -14,7 +14,7 @@ from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group.member import Adopt, TasksReleased
 from kstreams_assign.sim import loop
 from kstreams_assign.sim.broker import ignored
-from kstreams_assign.sim.streams_checkers import ReportsWhatRuns
+from kstreams_assign.sim.checkers.streams import ReportsWhatRuns
 from kstreams_assign.sim.streams_coordinator import StreamsCoordinator
 from kstreams_assign.sim.streams_membership import StreamsClient
 from tests.sim.bugs import Bug

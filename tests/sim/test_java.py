@@ -10,7 +10,8 @@ import pytest
 
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.checkers import Checker, Watch, every_checker
+from kstreams_assign.sim.checkers.checker import Checker, Watch
+from kstreams_assign.sim.checkers.classic import every_checker
 from kstreams_assign.sim.faults import NO_FAULTS, Fault
 from kstreams_assign.sim.java import WITHOUT_TRAILER
 from kstreams_assign.sim.play import Played, Script, play

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreams_assign.sim.checkers import Violation
+from kstreams_assign.sim.checkers.checker import Violation
 from kstreams_assign.sim.tally import Outcome, Tally
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.sim.checkers import Checker
+from kstreams_assign.sim.checkers.checker import Checker
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process

@@ -12,7 +12,8 @@ from itertools import accumulate, chain
 from kstreams_assign.assign import is_caught_up
 from kstreams_assign.errors import SimulationStuck
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.checkers import Violation, Watch, every_checker
+from kstreams_assign.sim.checkers.checker import Violation, Watch
+from kstreams_assign.sim.checkers.classic import every_checker
 from kstreams_assign.sim.faults import NO_FAULTS, Fault
 from kstreams_assign.sim.play import unsettled
 from kstreams_assign.sim.policies.policy import Policy

@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING
 from kstreams_assign.engine.streams_events import StreamsTasks
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.checkers import (
-    Checker,
-    FencedIsSilent,
-    NoWorkLost,
-    OffsetsGoOn,
-    OnceOnly,
-    OneOwner,
-    OutputsComplete,
-    StoresFollow,
-)
+from kstreams_assign.sim.checkers.checker import Checker
+from kstreams_assign.sim.checkers.owners import FencedIsSilent, OneOwner
+from kstreams_assign.sim.checkers.results import NoWorkLost, OffsetsGoOn, OnceOnly, OutputsComplete, StoresFollow
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process

@@ -10,7 +10,8 @@ from uuid import UUID
 from kstreams_assign.assign import check
 from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
-from kstreams_assign.sim.checkers import Checker, is_of_this_generation
+from kstreams_assign.sim.checkers.checker import Checker
+from kstreams_assign.sim.checkers.present import is_of_this_generation
 from kstreams_assign.sim.reading import read_group
 
 if TYPE_CHECKING:
