@@ -26,7 +26,7 @@ from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, task_expiry
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 COMMITS, RECORDS, KEYS = 20, 5_000, 50_000

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.timers import Timer
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 
 POLLED_BYTES_MAX = 8 << 20
 """Of keys, values and headers; well below a frame, whatever is put around them."""

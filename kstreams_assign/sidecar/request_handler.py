@@ -33,8 +33,9 @@ from kstreams_assign.tasks.dead_letters import Failure
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
-from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
+from kstreams_assign.worker.labour import Facts, Labour, Loop
 from kstreams_assign.worker.locating import locate, partition_of
+from kstreams_assign.worker.running import Running
 
 
 class _Order:

@@ -14,7 +14,7 @@ from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.timers import Timer
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.timing import at_time
 
 

@@ -19,7 +19,8 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.expiring import Expiries
-from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.labour import Labour
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.shares import Share
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
@@ -24,11 +24,9 @@ from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.topology.flows import TimersClock
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
 from kstreams_assign.worker.on_error import Response
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task import FireTimers, Init
 from kstreams_assign.worker.timing import DueTimers, at_time
-
-if TYPE_CHECKING:
-    from kstreams_assign.worker.labour import Running
 
 
 class TimedFunctions(NamedTuple):

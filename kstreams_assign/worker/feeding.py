@@ -17,8 +17,9 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.meters import Totals
+from kstreams_assign.worker.running import Running
 
 TURN_MS = 50
 """How long records may be worked on before everything else gets its turn."""

@@ -23,7 +23,8 @@ from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.pausing import PauseMark
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.labour import Labour
+from kstreams_assign.worker.running import Running
 
 RETRY_MS = 500
 """How long after a commit the next one may begin for a mark that it did not commit."""

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.worker.labour import Running
 from kstreams_assign.worker.lookup import Reading
+from kstreams_assign.worker.running import Running
 
 PEEKED_MS = 100
 """For how long after a read the loop waits for input in short turns: the next is likely to come."""

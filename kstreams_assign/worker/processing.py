@@ -46,7 +46,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.feeding import Feeding
 from kstreams_assign.worker.global_views import NO_TABLES
 from kstreams_assign.worker.input_progress import InputMeter
-from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.neighbours import Group, Inputs, Restoring, TaskFolders
 from kstreams_assign.worker.pauses import Pauses, Target
@@ -54,6 +54,7 @@ from kstreams_assign.worker.peeks import Peeks
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
 from kstreams_assign.worker.refusals import Refusals
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.sender import Calls
 from kstreams_assign.worker.starting_tasks import Arrival, running_task
 from kstreams_assign.worker.stores_in_hand import StoresInHand

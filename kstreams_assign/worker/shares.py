@@ -13,7 +13,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.worker.labour import Work
+from kstreams_assign.worker.running import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import task_expiry
 from kstreams_assign.worker.global_views import Views
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 

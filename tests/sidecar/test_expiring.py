@@ -17,7 +17,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, task_expiry
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.sidecar import test_request_handler as handler
 from tests.sidecar.test_request_handler import INPUT, TASK, Stand

@@ -30,8 +30,9 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.global_thread import TableReaders
 from kstreams_assign.worker.global_views import NO_TABLES, Views
-from kstreams_assign.worker.labour import Facts, Running
+from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.on_error import OnError
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))

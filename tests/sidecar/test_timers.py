@@ -23,7 +23,8 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.bad_records import BadRecords
-from kstreams_assign.worker.labour import Facts, Running
+from kstreams_assign.worker.labour import Facts
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.timing import TimerEntries
 from tests.sidecar.test_request_handler import INPUT, TASK, Port

@@ -18,8 +18,9 @@ from kstreams_assign.model import Store, SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.labour import Functions, Running
+from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.on_error import OnError
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SOURCE = TopicPartition("in", 0)

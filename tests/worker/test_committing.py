@@ -30,7 +30,7 @@ from kstreams_assign.worker import committing
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Work
+from kstreams_assign.worker.running import Work
 from kstreams_assign.worker.shares import Share
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.adapters.test_confluent_producer import read_all

@@ -22,7 +22,7 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker import expiring
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, TaskExpiry
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.samples import examples
 

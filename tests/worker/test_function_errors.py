@@ -12,7 +12,8 @@ from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.labour import Functions, Running, error_text
+from kstreams_assign.worker.labour import Functions, error_text
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SOURCE = TopicPartition("in", 0)

@@ -15,7 +15,7 @@ from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Work
+from kstreams_assign.worker.running import Work
 from kstreams_assign.worker.shares import Share
 
 LOG, INPUT = TopicPartition("log", 0), TopicPartition("in", 0)

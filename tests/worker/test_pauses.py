@@ -21,8 +21,9 @@ from kstreams_assign.tasks.pausing import PauseMark
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Functions, Running
+from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.pauses import RETRY_MS, PausedEnds, Pauses, Tasks, change_pauses
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 TASK, INPUTS = TaskId(0, 0), (TopicPartition("left", 0), TopicPartition("right", 0))

@@ -13,7 +13,7 @@ from kstreams_assign.topology.flows import Flow, KeyedTimers, topology_shape
 from kstreams_assign.topology.numbering import number_flows
 from kstreams_assign.wire.offset_metadata import OffsetMetadata, write_offset_metadata
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.labour import Running
+from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 TASK = TaskId(0, 1)
