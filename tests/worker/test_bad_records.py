@@ -64,7 +64,7 @@ class Bench:
 
     def __init__(self, stores: RocksTaskStores, function: Callable[..., None], on_error: OnError, batch: int) -> None:
         config = Config(**{**_fields(CONFIG), "max_poll_records": batch})
-        self.functions = Functions([function], config, [on_error])
+        self.functions = Functions([function], config, [on_error], now_ms=lambda: 0)
         self.functions.connect(self, lambda: None)  # type: ignore[arg-type]
         times = {SOURCE: PartitionTime("")}
         self.workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, stores, AtWork(0), times)
