@@ -414,8 +414,12 @@ def _doubles(view: GroupView) -> list[str]:
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:
-    """Return a digest that is equal for members with equal assignment settings; it goes into each member's trailer."""
-    return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
+    """Return a digest that is equal for members with equal assignment settings; it goes into each member's trailer.
+
+    ``balance_by`` is in it only where it is set, so that members of earlier releases have the same digest.
+    """
+    settings = str(config).replace(", balance_by='tasks'", "")
+    return sha256(f"{assignor} {settings}".encode()).hexdigest()[:16]
 
 
 def find_previous_owners(
