@@ -84,9 +84,10 @@ class Levels:
 def is_load_balanced(owners: Mapping[TaskId, UUID], capacities: Mapping[UUID, int], loads: Loads) -> bool:
     """Return whether the group is left alone: no task may move by the rules of this module.
 
-    ``capacities`` must include the processes that run no task.
+    ``capacities`` must include the processes that run no task; tasks of other processes do not count.
     """
-    tasks, processes = sorted_tasks(owners), sorted(capacities, key=process_order)
+    tasks = sorted_tasks([task for task, process in owners.items() if process in capacities])
+    processes = sorted(capacities, key=process_order)
     if not tasks:
         return True
     numbers = {process: number for number, process in enumerate(processes)}

@@ -66,7 +66,9 @@ def problem(seed, clients_max=7, tasks_max=30):
     random = Random(seed)
     request = assign_problem(random, clients_max, tasks_max)
     cluster, config = read_cluster(request), read_config(request)
-    size = random.choice([lambda: 0, lambda: 1000, lambda: random.randint(0, 9), lambda: int(10 ** random.uniform(0, 6))])
+    size = random.choice(
+        [lambda: 0, lambda: 1000, lambda: random.randint(0, 9), lambda: int(10 ** random.uniform(0, 6))]
+    )
     known = random.choice([1.0, 1.0, 0.5])
     loads = {task: size() for task in sorted(cluster.tasks) if random.random() < known}
     ends = {task: max(client.lags[task] for client in cluster.clients) for task in sorted(cluster.stateful)}
@@ -92,9 +94,7 @@ def slow_moves(cluster, owners):
 @given(seed=SEEDS)
 def test_every_group_comes_to_rest_where_no_single_move_is_allowed(seed):
     cluster, config, ends, offsets_per_round = problem(seed)
-    rounds = converge(
-        cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=ROUNDS_MAX
-    )
+    rounds = converge(cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=ROUNDS_MAX)
     assert [text for each in rounds for text in check(each.cluster, config, each.plan)] == []
     last = rounds[-1]
     if offsets_per_round > 1:  # else a warm-up may take as many rounds as it has offsets
@@ -115,9 +115,7 @@ def test_the_levels_in_falling_order_become_smaller_with_every_round_that_moves_
     cluster, config, ends, offsets_per_round = problem(seed)
     if not cluster.loads:
         return
-    rounds = converge(
-        cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=ROUNDS_MAX
-    )
+    rounds = converge(cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=ROUNDS_MAX)
     tasks = sorted(cluster.tasks)
     weights, threads = dict(zip(tasks, weigh(tasks, cluster.loads), strict=True)), cluster.capacities
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kstreams_assign.assign.load_balance import GAIN_MIN, Levels, Loads, weigh
-from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 BANDS = GAIN_MIN
@@ -58,9 +58,7 @@ def _settled_owners(held: PreviousState, weights: list[int]) -> list[int]:
     clients = range(len(held.clients))
     for task in sorted(loose, key=lambda task: (-weights[task], task)):
         best = (held.most_caught_up(task) if held.reported_lags[task] else None) or clients
-        owner = min(
-            best, key=lambda c: ((sums[c] + weights[task]) / held.capacity[c], held.restore(task, c), c)
-        )
+        owner = min(best, key=lambda c: ((sums[c] + weights[task]) / held.capacity[c], held.restore(task, c), c))
         owners[task] = owner
         sums[owner] += weights[task]
     return owners

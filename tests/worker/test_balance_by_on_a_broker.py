@@ -1,0 +1,84 @@
+"""``balance_by = "input_rate"`` on a real broker: the partition with most of the records gets a process of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import pytest
+
+from kstreams_assign import allowed_values
+from kstreams_assign.adapters.confluent import RecordProducer
+from kstreams_assign.allowed_values import Range
+from kstreams_assign.events import AssignedEvent, DecisionEvent, JoiningEvent
+from kstreams_assign.worker import load_meter
+from tests.worker.app import PARTITIONS, App, Running, until
+
+HEAVY, OTHERS = "0_0", {"0_1", "0_2", "0_3"}
+TICK_S = 0.1
+
+
+@pytest.fixture(autouse=True)
+def _measured_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure over seconds and ask after seconds; both take minutes otherwise."""
+    monkeypatch.setattr(load_meter, "SAMPLE_EVERY_MS", 500)
+    monkeypatch.setattr(load_meter, "WINDOW_MS", 6_000)
+    monkeypatch.setattr(load_meter, "MEASURED_AFTER_MS", 3_000)
+    monkeypatch.setattr(allowed_values, "RANGES", {**allowed_values.RANGES})
+    monkeypatch.setitem(allowed_values.RANGES, "probing_rebalance_interval_ms", Range(1_000))
+
+
+@contextmanager
+def traffic(app: App, records_a_tick: dict[int, int]) -> Iterator[None]:
+    """Send to each partition, evenly, until the block ends."""
+    ended = threading.Event()
+
+    def send() -> None:
+        with closing(RecordProducer(app.broker, delivery_timeout_ms=60_000)) as producer:
+            while not ended.wait(TICK_S):
+                for partition, count in records_a_tick.items():
+                    for number in range(count):
+                        producer.produce(app.name, partition, b"key-%d" % (number % 7), b"x")
+                producer.flush(60)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def owned(worker: Running) -> set[str]:
+    assigned = worker.reported(AssignedEvent)
+    return set(assigned[-1].active) if assigned else set()
+
+
+def decisions(workers: Sequence[Running]) -> list[DecisionEvent]:
+    made = [event for worker in workers for event in worker.reported(DecisionEvent)]
+    return sorted(made, key=lambda event: event.time_ms)
+
+
+def test_the_loaded_task_gets_a_process_of_its_own_and_keeps_it(app: App) -> None:
+    settings = {
+        "balance_by": "input_rate",
+        "probing_rebalance_interval_ms": 3_000,
+        "early_probing_floor_ms": 1_000,
+    }
+    with traffic(app, {0: 40, 1: 2, 2: 2, 3: 2}):
+        workers = [app.start(1, **settings), app.start(2, **settings)]
+        until(lambda: sorted(len(owned(worker)) for worker in workers) == [PARTITIONS // 2] * 2)
+        until(lambda: sorted(map(owned, workers), key=len) == [{HEAVY}, OTHERS])
+        asked = [event.reason for worker in workers for event in worker.reported(JoiningEvent)]
+        assert [reason for reason in asked if reason.startswith("balance_by = input_rate: the load of")]
+
+        so_far = len(decisions(workers))
+        for more in range(1, 4):  # whatever is measured meanwhile
+            workers[0].worker.rejoin(f"look again, {more}")
+            until(lambda more=more: len(decisions(workers)) >= so_far + more)
+        later = decisions(workers)[so_far:]
+        assert [decision.changed for decision in later if decision.changed] == []
+        assert sorted(map(owned, workers), key=len) == [{HEAVY}, OTHERS]
+        assert not [warning for decision in decisions(workers) for warning in decision.warnings]
