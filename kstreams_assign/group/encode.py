@@ -49,7 +49,8 @@ def encode_group(
 
     So does the rebalance at ``wait_ends_ms``, when the first wait for one of the ``awaited`` processes ends.
     ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time, if limited.
-    ``loads`` are those by which tasks were balanced. ``trim`` says what is left out to keep the group's record small (``group.size``).
+    ``loads`` are those by which tasks were balanced. ``trim`` says what is left out to keep the group's record small
+    (``group.size``).
     """
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
     trailer = GroupTrailer(

@@ -94,7 +94,7 @@ def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
     if WARMUPS not in given and warmups > DEFAULTS[WARMUPS]:
         assumed[WARMUPS] = f"{warmups:,}, as many as there are now"
     if balance_by is not None:
-        assumed.pop(BALANCE, None)  # the members report it
+        assumed.pop(BALANCE, None)
     tags = sorted({tag for process in group.processes for tag in process.report.client_tags})
     if tags and TAGS not in given:
         assumed[TAGS] += f"; the members carry {', '.join(tags)}"
@@ -112,10 +112,10 @@ def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
 
 
 def _balance_by(group: DecodedGroup) -> str | None:
-    """Return the ``balance_by`` that all Python members report; None if they differ, or there are none."""
+    """Return the ``balance_by`` that all Python members report, and that of a Java group; None if they differ."""
     trailers = [consumer.info.trailer for consumers in group.view.processes.values() for consumer in consumers]
     reported = {trailer.balance_by for trailer in trailers if trailer}
-    return reported.pop() if len(reported) == 1 else None
+    return None if len(reported) > 1 else next(iter(reported), DEFAULTS[BALANCE])
 
 
 def _standbys(group: DecodedGroup) -> int | None:
