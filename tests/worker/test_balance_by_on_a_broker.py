@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
@@ -13,6 +14,7 @@ from kstreams_assign.adapters.confluent import RecordProducer
 from kstreams_assign.allowed_values import Range
 from kstreams_assign.events import AssignedEvent, DecisionEvent, JoiningEvent
 from kstreams_assign.worker import load_meter
+from tests.docs_site.pages import blocks
 from tests.worker.app import PARTITIONS, App, Running, until
 
 HEAVY, OTHERS = "0_0", {"0_1", "0_2", "0_3"}
@@ -51,6 +53,16 @@ def traffic(app: App, records_a_tick: dict[int, int]) -> Iterator[None]:
         thread.join()
 
 
+def settings_of_the_page() -> dict[str, str]:
+    """Return the settings of ``docs/how-to/balance-by-load.md`` without names that a test has of its own."""
+    (block,) = [block for block in blocks("docs/how-to/balance-by-load.md") if block.verb == "run by"]
+    settings = tomllib.loads(block.text)
+    assert settings.pop("application_id")
+    assert settings.pop("bootstrap_servers")
+    assert settings == {"balance_by": "input_rate"}
+    return settings
+
+
 def owned(worker: Running) -> set[str]:
     assigned = worker.reported(AssignedEvent)
     return set(assigned[-1].active) if assigned else set()
@@ -63,7 +75,7 @@ def decisions(workers: Sequence[Running]) -> list[DecisionEvent]:
 
 def test_the_loaded_task_gets_a_process_of_its_own_and_keeps_it(app: App) -> None:
     settings = {
-        "balance_by": "input_rate",
+        **settings_of_the_page(),
         "probing_rebalance_interval_ms": 3_000,
         "early_probing_floor_ms": 1_000,
     }
