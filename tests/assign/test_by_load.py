@@ -10,6 +10,7 @@ from itertools import product
 from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -220,6 +221,22 @@ def test_a_group_within_the_threshold_is_left_alone():
     assert not is_load_balanced(plan.owners, uneven.capacities, uneven.loads)
 
 
+def test_a_task_stays_where_its_move_would_gain_less_than_a_tenth_of_the_mean():
+    """25 of 60 for a process with 31 would make 56, which is 4 less than 60; the mean is 45.5."""
+    levels = Levels([25, 35, 31], [1, 1], [0, 0, 1])
+    assert levels.room(0, 1) == pytest.approx(24.45)
+    assert levels.room(1, 0) == 0
+    assert not levels.may_improve([0, 0, 1])
+    assert Levels([24, 36, 31], [1, 1], [0, 0, 1]).may_improve([0, 0, 1])
+
+
+@pytest.mark.parametrize(("less", "moves"), [(85, False), (80, True)])
+def test_no_task_moves_between_levels_that_differ_by_less_than_a_fifth_of_the_mean(less, moves):
+    """Of 100 and 85 tasks of the same weight, one could well move."""
+    owners = [0] * 100 + [1] * less
+    assert Levels([1] * len(owners), [1, 1], owners).may_improve(owners) is moves
+
+
 def test_a_new_process_takes_its_part_of_the_load():
     cluster, ends = running({A: range(6), B: range(6, 12), C: []})
     cluster = loaded(cluster, dict.fromkeys(range(12), 100))
@@ -242,6 +259,29 @@ def test_a_task_without_a_load_counts_as_a_mean_one_and_an_idle_one_for_a_tenth(
     tasks = [TaskId(0, partition) for partition in range(3)]
     assert weigh(tasks, {tasks[0]: 100, tasks[1]: 0}) == [105, 5, 55]
     assert weigh(tasks, {}) == [1, 1, 1]
+
+
+def test_no_process_takes_a_task_before_the_one_that_it_gives_has_left():
+    """The process with 110 gives 70, for which a restore is needed; the 25 could come at once, and would make 135."""
+    cluster, ends = running({A: [0, 1], B: [2, 3], C: []})
+    cluster = loaded(cluster, {0: 70, 1: 40, 2: 55, 3: 25})
+    clients = [
+        replace(
+            client, prev_standby=held, lags=TaskLags(ends, {**dict(client.lags.reported), **dict.fromkeys(held, at)})
+        )
+        for client, held, at in zip(
+            cluster.clients,
+            (frozenset({TaskId(0, 3)}), frozenset(), frozenset({TaskId(0, 0)})),
+            (100_000, 0, 5),
+            strict=True,
+        )
+    ]
+    cluster = replace(cluster, clients=tuple(clients))
+    rounds = converge(cluster, AssignConfig(), least_movement, ends)
+    highest = [max(sum_loads(each.plan.owners, cluster.capacities, cluster.loads).values()) for each in rounds]
+    assert highest == sorted(highest, reverse=True), highest
+    assert highest[0] == 110
+    assert highest[-1] <= 80
 
 
 def test_the_proof_detects_a_rule_that_moves_without_a_gain(monkeypatch):

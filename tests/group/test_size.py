@@ -128,6 +128,7 @@ def test_the_trailers_of_all_members_make_the_whole_again() -> None:
     )
     shares = [share(trailer, process, tasks[number::4]) for number, process in enumerate(processes)]
     assert all(each != trailer for each in shares)
+    assert [[*each.loads] for each in shares] == [tasks[number::4] for number in range(4)]
     assert whole_trailer(shares) == whole_trailer([trailer] * 3) == trailer
     assert whole_trailer([shares[3], trailer, *shares]) == trailer
     assert whole_trailer([]) is None

@@ -6,10 +6,11 @@ import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from uuid import UUID
 
 import pytest
 
-from kstreams_assign import allowed_values
+from kstreams_assign import Assignment, CommitDue, Config, GroupMember, SubtopologyShape, TaskId, allowed_values
 from kstreams_assign.adapters.confluent import RecordProducer
 from kstreams_assign.allowed_values import Range
 from kstreams_assign.events import AssignedEvent, DecisionEvent, JoiningEvent
@@ -94,3 +95,46 @@ def test_the_loaded_task_gets_a_process_of_its_own_and_keeps_it(app: App) -> Non
         assert [decision.changed for decision in later if decision.changed] == []
         assert sorted(map(owned, workers), key=len) == [{HEAVY}, OTHERS]
         assert not [warning for decision in decisions(workers) for warning in decision.warnings]
+
+
+class OwnLoop:
+    """A program with a loop of its own that reports what it has measured, and answers the group at once."""
+
+    def __init__(self, app: App, number: int, loads: dict[TaskId, int]) -> None:
+        settings = {"balance_by": "state_size", "probing_rebalance_interval_ms": 2_000}
+        config = Config(app.name, app.broker, **settings)
+        topology = [SubtopologyShape((app.name,))]
+        self.active: set[TaskId] = set()
+        self._loads = loads
+        self._ended = threading.Event()
+        self._member = GroupMember(config, topology, UUID(int=number))
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with self._member as member:
+            while not self._ended.is_set():
+                match member.poll(0.1):
+                    case CommitDue():
+                        member.ready_to_join()
+                    case Assignment() as assignment:
+                        self.active = set(assignment.active)
+                        for task in self.active:
+                            member.report_load(task, self._loads[task])
+                        member.let_go()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def test_a_loop_of_its_own_reports_loads(app: App) -> None:
+    tasks = [TaskId(0, partition) for partition in range(PARTITIONS)]
+    loads = {**dict.fromkeys(tasks, 5 << 30), tasks[0]: 80 << 30}
+    loops = [OwnLoop(app, number, loads) for number in (1, 2)]
+    try:
+        until(lambda: sorted(len(loop.active) for loop in loops) == [1, 3])
+        assert min((loop.active for loop in loops), key=len) == {tasks[0]}
+    finally:
+        for loop in loops:
+            loop.stop()
