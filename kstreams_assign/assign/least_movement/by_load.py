@@ -80,12 +80,8 @@ class Moves:
         sources = {client for client, tasks in enumerate(self.tasks_of) if tasks}
         while sources:
             source = max(sources, key=lambda client: (self.levels.of(client), -client))
-            for goal in self._goals(source):
-                if self._give(source, goal):
-                    sources.discard(goal)
-                    break
-            else:
-                sources.remove(source)
+            goal = self._give(source)
+            sources.discard(source if goal is None else goal)
 
     def _goals(self, source: int) -> list[int]:
         """Return the lowest client of each number of threads that may take, the lowest first."""
@@ -96,31 +92,38 @@ class Moves:
                 lowest[threads] = min(entry, lowest.get(threads, entry))
         return [client for _, client in sorted(lowest.values())]
 
-    def _give(self, source: int, goal: int) -> bool:
-        """Move the task that evens out the two best, and of those that do it alike the one that is warmest there."""
-        room = self.levels.room(source, goal)
-        band = BANDS * self.levels.mean
+    def _give(self, source: int) -> int | None:
+        """Move the task that evens out best, and of those that do it alike the warmest; return its goal, if any.
+
+        Of goals that are alike in this, too, the one that is lowest with the task gets it.
+        """
+        levels = self.levels
+        band = BANDS * levels.mean
         best = min(
             (
-                (int(self.levels.after(weight, source, goal) / band), *price, weight)
-                for weight, price in self._offered(source, goal)
-                if weight <= room
+                (int(levels.after(weight, source, goal) / band), *price[:2], levels.of(goal, weight), price[2], goal)
+                for goal in self._goals(source)
+                for weight, price in self._offered(source, goal, levels.room(source, goal))
             ),
             default=None,
         )
         if best is None:
-            return False
-        task = -best[3]
-        self.levels.move(task, source, goal)
-        self.owners[task] = goal
+            return None
+        *_, last, goal = best
+        levels.move(-last, source, goal)
+        self.owners[-last] = goal
         self.givers.add(source)
-        return True
+        return goal
 
-    def _offered(self, source: int, goal: int) -> Iterator[tuple[int, Price]]:
-        """Yield each weight of the source's tasks, with the task of that weight that is warmest at the goal."""
+    def _offered(self, source: int, goal: int, room: float) -> Iterator[tuple[int, Price]]:
+        """Yield each weight of the source's tasks that has room, with the task of it that is warmest at the goal."""
+        if room < 1:
+            return
         if (source, goal) not in self.offers:
             self.offers[source, goal] = self._by_weight(self.tasks_of[source], goal)
         for weight, prices in self.offers[source, goal].items():
+            if weight > room:
+                continue
             while prices and self.owners[-prices[-1][2]] != source:
                 prices.pop()
             if prices:
