@@ -27,6 +27,14 @@ class GroupProtocol(StrEnum):
     STREAMS = "streams"
 
 
+class BalanceBy(StrEnum):
+    """Values of ``balance_by``."""
+
+    TASKS = "tasks"
+    INPUT_RATE = "input_rate"
+    STATE_SIZE = "state_size"
+
+
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = tuple(each.value for each in Guarantee)
 USER_DATA = ("apache", "kip441")
@@ -34,6 +42,7 @@ GROUP_PROTOCOLS = tuple(each.value for each in GroupProtocol)
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 SIGTERM_MEANINGS = ("close", "restart")
+BALANCES = tuple(each.value for each in BalanceBy)
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 
 
@@ -106,6 +115,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
     "sigterm": SIGTERM_MEANINGS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
+    "balance_by": BALANCES,
 }
 
 

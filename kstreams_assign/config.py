@@ -15,7 +15,17 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
-from kstreams_assign.allowed_values import CHOICES, COSTS, DISK, MEMORY, RANGES, Guarantee, check_value, check_values
+from kstreams_assign.allowed_values import (
+    CHOICES,
+    COSTS,
+    DISK,
+    MEMORY,
+    RANGES,
+    BalanceBy,
+    Guarantee,
+    check_value,
+    check_values,
+)
 from kstreams_assign.client_settings import (
     MemberTimes,
     check_arguments,
@@ -197,6 +207,11 @@ class Config:
     assignor: str = "least_movement"
     """How the leader assigns tasks. ``high_availability``, ``sticky`` and ``fallback_prior`` decide as Java's assignors
     of Kafka 4.3.1 do."""
+
+    balance_by: str = "tasks"
+    """By what ``least_movement`` balances active tasks over processes: their number, the records that arrive in their
+    input, or the size of their state on disk. All members need the same; it is ignored, with a warning, where they
+    differ or a Java member is present."""
 
     errors_dead_letter_queue_topic_name: str | None = None
     """Topic for input records that cannot be processed, for subtopologies with ``on_error = "dead_letter"`` (KIP-1034).
@@ -404,11 +419,22 @@ class Config:
                 f"add one for {missing[0]}"
             )
         strategy = self.rack_aware_assignment_strategy
+        self._check_balance()
         if strategy != "none" and self.assignor == "least_movement" and find_spec("networkx") is None:
             raise ConfigError(
                 f"rack_aware_assignment_strategy = {strategy!r}: needs networkx for assignor 'least_movement'; "
                 "install it (in a checkout: pip install '.[rack]'), or set assignor = 'high_availability'"
             )
+
+    def _check_balance(self) -> None:
+        if self.balance_by == BalanceBy.TASKS or self.in_streams_group:
+            return
+        for key, needed in (("assignor", "least_movement"), ("rack_aware_assignment_strategy", "none")):
+            if (value := getattr(self, key)) != needed:
+                raise ConfigError(
+                    f"balance_by = {self.balance_by!r}: needs {key} = {needed!r}, not {value!r}; set it, or remove "
+                    "balance_by"
+                )
 
     @property
     def consumer(self) -> Mapping[str, str]:

@@ -49,6 +49,7 @@ _NOT_IN_KAFKA = frozenset(
             "assignor",
             "user_data",
             "sigterm",
+            "balance_by",
         ),
         *("group_membership_operation", "max_poll_bytes", "buffered_records_max", "http", "socket", "socket_token"),
         *("query", "query_token"),

@@ -48,6 +48,8 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("client_tags", ["zone"], "a table of strings"),
         ("rack_aware_assignment_tags", "zone", "a list of strings"),
         ("assignor", ["sticky"], "must be one of"),
+        ("balance_by", "weight", "tasks, input_rate, state_size"),
+        ("balance_by", None, "must be one of"),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:
@@ -56,6 +58,16 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, val
     assert key in str(refused.value)
     assert str(value) in str(refused.value)
     assert allowed in str(refused.value)
+
+
+def test_balance_by_load_needs_the_assignor_that_reads_loads() -> None:
+    assert Config.from_mapping({**NEEDED, "balance_by": "state_size"}).balance_by == "state_size"
+    for key, other in (("assignor", "sticky"), ("rack_aware_assignment_strategy", "min_traffic")):
+        with pytest.raises(ConfigError, match=f"balance_by = 'input_rate': needs {key} = .*, not {other!r}"):
+            Config.from_mapping({**NEEDED, "balance_by": "input_rate", key: other})
+        assert Config.from_mapping({**NEEDED, key: other}).balance_by == "tasks"
+    in_streams_group = {"group_protocol": "streams", "balance_by": "input_rate", "assignor": "sticky"}
+    assert Config.from_mapping({**NEEDED, **in_streams_group}).balance_by == "input_rate", "a warning says so there"
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,11 @@ from kstreams_assign.assign.lags import TaskLags, compute_lag, find_previous_tas
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
 from kstreams_assign.assign.least_movement.assignor import (
     least_movement,
+    least_movement_by_number,
     least_movement_by_rank,
     least_movement_where_most_restored,
 )
+from kstreams_assign.assign.load_balance import Loads, is_load_balanced, sum_loads
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
 from kstreams_assign.assign.values import (
@@ -52,7 +54,12 @@ from kstreams_assign.assign.values import (
 
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
-        "least_movement": {1: least_movement_by_rank, 2: least_movement_where_most_restored, 3: least_movement},
+        "least_movement": {
+            1: least_movement_by_rank,
+            2: least_movement_where_most_restored,
+            3: least_movement_by_number,
+            4: least_movement,
+        },
         "high_availability": {1: high_availability},
         "sticky": {1: sticky},
         "fallback_prior": {1: fallback_prior},
@@ -78,6 +85,7 @@ __all__ = [
     "Cluster",
     "LearnerMarks",
     "LearnerPlan",
+    "Loads",
     "Movement",
     "PartitionRacks",
     "Placement",
@@ -107,6 +115,7 @@ __all__ = [
     "is_balanced",
     "is_caught_up",
     "is_instance_balanced",
+    "is_load_balanced",
     "is_subtopology_balanced",
     "learn",
     "learner",
@@ -120,5 +129,6 @@ __all__ = [
     "sort_by_lag",
     "sticky",
     "subtopology_spread",
+    "sum_loads",
     "why_not_rack_aware",
 ]

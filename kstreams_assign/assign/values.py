@@ -56,6 +56,9 @@ PartitionRacks = Mapping[TaskId, tuple[frozenset[str], ...]]
 class Cluster:
     """All processes and all tasks of a group. Only rack-aware strategies read ``source_racks`` and ``changelog_racks``.
 
+    ``loads`` are those of tasks, as far as known, by which active tasks are balanced (``balance_by``); empty: they are
+    balanced by number. Only ``least_movement`` reads them.
+
     Raises ``ConfigError`` for a duplicate process or task, for tasks without any process, and for tasks of named
     topologies mixed with tasks of unnamed topologies.
     """
@@ -65,6 +68,7 @@ class Cluster:
     stateless: frozenset[TaskId] = NO_TASKS
     source_racks: PartitionRacks = field(default_factory=dict)
     changelog_racks: PartitionRacks = field(default_factory=dict)
+    loads: Mapping[TaskId, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = [client.process_id for client in self.clients]
@@ -101,6 +105,7 @@ class AssignConfig:
     rack_aware_assignment_traffic_cost: int | None = None
     rack_aware_assignment_non_overlap_cost: int | None = None
     scheduled_rebalance_max_delay_ms: int = 60_000
+    balance_by: str = "tasks"
 
     def __post_init__(self) -> None:
         check_values(self, (setting.name for setting in fields(self)))

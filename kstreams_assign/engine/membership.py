@@ -16,7 +16,8 @@ from dataclasses import field, replace
 from typing import ClassVar
 from uuid import UUID
 
-from kstreams_assign.assign import compute_lag
+from kstreams_assign.assign import Loads, compute_lag
+from kstreams_assign.engine.own_loads import OwnLoads
 from kstreams_assign.errors import ShutdownRequested
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
@@ -24,6 +25,7 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import explain_other_assignor
 from kstreams_assign.group.awaiting import count_down, wait_ends_in_ms
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
+from kstreams_assign.group.loads import explain_balance_ignored
 from kstreams_assign.group.values import Adopted, ErrorCode
 from kstreams_assign.model import RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import UNIQUE_FIELD_VERSION, AwaitedProcess, MemberTrailer
@@ -51,6 +53,7 @@ class Profile:
     """What does not change while a member lives. ``assignor`` is its setting, ``trailer`` what it always reports.
 
     ``application_server`` and ``endpoint`` are the same address, as it is reported and as assignments name it.
+    ``loads_interval_ms``: the least time after an assignment before changed loads are a reason for a rebalance.
     """
 
     process_id: UUID
@@ -61,6 +64,7 @@ class Profile:
     application_server: str | None = None
     endpoint: HostInfo | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
+    loads_interval_ms: int = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class ReportFacts:
 
     ``held``: the report mutex is held, so the offset ``sums`` of all state may be reported; otherwise only ``kept``,
     those of assigned tasks. ``ends``: end offset sums, for a dialect that reports lags. ``partitions``: of the source
-    topics, if more than the leader decided for. ``now_ms``: wall-clock time.
+    topics, if more than the leader decided for. ``now_ms``: wall-clock time. ``loads``: of running tasks, as measured.
     """
 
     held: bool
@@ -78,6 +82,7 @@ class ReportFacts:
     now_ms: int
     ends: Mapping[TaskId, int] = field(default_factory=dict)
     partitions: int = 0
+    loads: Loads = field(default_factory=dict)
 
 
 # --- events -----------------------------------------------------------------------
@@ -132,7 +137,24 @@ class ShutdownAsked:
     """The process asks all members to end."""
 
 
-Event = member.Event | Turned | Elected | Received | MutexReleased | DrainAsked | RestartAsked | ShutdownAsked
+@dataclass(frozen=True, slots=True)
+class LoadsMeasured:
+    """The loads of running tasks, as far as they are measured by now."""
+
+    loads: Loads
+
+
+Event = (
+    member.Event
+    | Turned
+    | Elected
+    | Received
+    | MutexReleased
+    | DrainAsked
+    | RestartAsked
+    | ShutdownAsked
+    | LoadsMeasured
+)
 
 # --- effects ------------------------------------------------------------------------
 
@@ -189,6 +211,7 @@ class Membership:
         self._awaited_since_ms = 0
         self._reported_awaited: Mapping[UUID, AwaitedProcess] | None = None
         self._joined_ms = 0
+        self._loads = OwnLoads(profile.process_id, profile.trailer.balance_by, profile.loads_interval_ms)
         self._error_code = ErrorCode.NONE
         self._end: ShutdownRequested | None = None
         self.owned: tuple[TopicPartition, ...] = ()
@@ -255,6 +278,11 @@ class Membership:
         """The tasks that the last round withheld, each with the process that waits for it."""
         return {} if (adopted := self.adopted) is None else adopted.promised
 
+    @property
+    def loads(self) -> Loads:
+        """The loads that the last assignment has: for a decision, those of tasks whose process has left."""
+        return {} if (adopted := self.adopted) is None else adopted.loads
+
     # --- answers to the client ---------------------------------------------------------
 
     def join(self, facts: ReportFacts) -> tuple[tuple[TopicPartition, ...], MemberReport]:
@@ -292,6 +320,7 @@ class Membership:
             partitions=facts.partitions,
             restarting=self._restarting,
             awaited=self._reported_awaited,
+            loads=self._loads.report(self.adopted, facts.loads),
         )
 
     def reported_awaited(self, now_ms: int) -> Mapping[UUID, AwaitedProcess] | None:
@@ -335,10 +364,12 @@ class Membership:
         except ShutdownRequested as asked:
             nothing = Adopted({}, frozenset(), frozenset(), version=self.version)
             return Received(generation, nothing, self.leads, asked)
-        other = explain_other_assignor(adopted.assignor, profile.assignor) if self._end is None else None
-        return Received(
-            generation, adopted, self.leads, warnings=(*adopted.warnings, *([] if other is None else [other]))
-        )
+        warnings = [*adopted.warnings]
+        if self._end is None:
+            other = explain_other_assignor(adopted.assignor, profile.assignor)
+            ignored = explain_balance_ignored(adopted.assignor, profile.trailer.balance_by)
+            warnings += [warning for warning in (other, ignored) if warning is not None]
+        return Received(generation, adopted, self.leads, warnings=tuple(warnings))
 
     # --- the table's events ---------------------------------------------------------------
 
@@ -416,6 +447,14 @@ class Membership:
             return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
         return self._pass_on(member.Tick(), now_ms) if self._member.is_due(now_ms) else []
 
+    def _loads_measured(self, event: LoadsMeasured, now_ms: int) -> list[Effect]:
+        """Ask for a rebalance if the group should know of these loads."""
+        adopted = self.adopted
+        if adopted is None or self.state is not member.State.STABLE or self._draining or self._restarting:
+            return []
+        reason = self._loads.reason(adopted, event.loads, now_ms - self._awaited_since_ms)
+        return [] if reason is None else self._pass_on(member.RejoinWanted(reason), now_ms)
+
     def _drain_asked(self, _event: DrainAsked, now_ms: int) -> list[Effect]:
         self._draining = True
         return self._pass_on(member.RejoinWanted(DRAINING), now_ms)
@@ -449,6 +488,7 @@ class Membership:
         DrainAsked: _drain_asked,
         RestartAsked: _restart_asked,
         ShutdownAsked: _shutdown_asked,
+        LoadsMeasured: _loads_measured,
     }
 
 

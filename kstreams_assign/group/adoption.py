@@ -162,4 +162,5 @@ def build_adopted(
         version=version,
         source_partitions=trailer.partitions if trailer else None,
         awaited=trailer.awaited if trailer else {},
+        loads=trailer.loads if trailer else {},
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from kstreams_assign.assign import Plan
+from kstreams_assign.assign import Loads, Plan
 from kstreams_assign.assign.java_order import text_order
 from kstreams_assign.group.assignor_choice import Choice
 from kstreams_assign.group.cooperate import HandedOut
@@ -42,13 +42,15 @@ def encode_group(
     at_once: Mapping[UUID, int],
     awaited: Mapping[UUID, AwaitedProcess],
     wait_ends_ms: int | None,
+    loads: Loads,
     trim: Trim = Trim.NOTHING,
 ) -> dict[str, MemberAssignment]:
     """Return every readable member's assignment. The probe goes to the leader process's first consumer.
 
     So does the rebalance at ``wait_ends_ms``, when the first wait for one of the ``awaited`` processes ends.
     ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time, if limited.
-    ``trim`` says what is left out to keep the group's record small (``group.size``).
+    ``loads`` are those by which tasks were balanced. ``trim`` says what is left out to keep the group's record small
+    (``group.size``).
     """
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
     trailer = GroupTrailer(
@@ -63,8 +65,9 @@ def encode_group(
         owners=dict(sorted(handed.withheld.items())),
         partitions=sum(map(len, tasks.values())),
         awaited=awaited,
+        loads=loads,
     )
-    shares = _shares(view, trailer, leader, trim)
+    shares = _shares(view, trailer, plan, leader, trim)
     due_ms = min((at_ms for at_ms in (next_probe_ms, wait_ends_ms) if at_ms is not None), default=None)
     prober = min((c.member.member_id for c in view.processes.get(leader, ())), key=text_order, default=None)
     partitions = {member: _inputs(handed.active[member], tasks) for member in view.member_ids}
@@ -89,19 +92,21 @@ def encode_group(
     }
 
 
-def _shares(view: GroupView, trailer: GroupTrailer, leader: UUID, trim: Trim) -> Mapping[str, GroupTrailer]:
+def _shares(view: GroupView, trailer: GroupTrailer, plan: Plan, leader: UUID, trim: Trim) -> Mapping[str, GroupTrailer]:
     """Return the trailer of each member's assignment: equal trailers are one object."""
     if trim >= Trim.TRAILERS:
         return {}
     shares = {
-        process: trailer if trim is Trim.NOTHING or process == leader else share(trailer, process)
+        process: trailer
+        if trim is Trim.NOTHING or process == leader
+        else share(trailer, process, plan.placements[process].active)
         for process in view.processes
     }
     return {c.member.member_id: shares[process] for process, consumers in view.processes.items() for c in consumers}
 
 
-def share(trailer: GroupTrailer, process: UUID) -> GroupTrailer:
-    """Return the trailer without the tasks of other processes."""
+def share(trailer: GroupTrailer, process: UUID, active: Collection[TaskId]) -> GroupTrailer:
+    """Return the trailer without the tasks of other processes. ``active``: what this process runs, or waits for."""
     owners = {task: owner for task, owner in trailer.owners.items() if owner == process}
     return replace(
         trailer,
@@ -109,6 +114,7 @@ def share(trailer: GroupTrailer, process: UUID) -> GroupTrailer:
         at_once={process: trailer.at_once[process]} if process in trailer.at_once else {},
         withheld=tuple(owners),
         owners=owners,
+        loads={task: load for task, load in trailer.loads.items() if task in active},
     )
 
 

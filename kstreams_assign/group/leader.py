@@ -19,6 +19,7 @@ from kstreams_assign.assign import (
     Assignor,
     Client,
     Cluster,
+    Loads,
     Plan,
     TaskLags,
     common_rack,
@@ -32,6 +33,7 @@ from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
 from kstreams_assign.group.awaiting import enter_awaited, read_restarts, wait_ends_in_ms
 from kstreams_assign.group.cooperate import HandedOut, hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
+from kstreams_assign.group.loads import collect_loads, explain_by_number
 from kstreams_assign.group.racks import ReplicaRacks, warn_racks_not_followed, with_racks
 from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fit_record
 from kstreams_assign.group.topology_differences import list_topology_differences
@@ -61,7 +63,8 @@ class DecisionInput:
 
     ``promised`` are the tasks that the previous round withheld, each with the process that waits for it
     (``Adopted.promised`` of the leader's own last assignment); ``awaited`` the processes that the leader itself has
-    reported as awaited, with the time that is left now, None if it had no assignment. ``record_bytes_max``: the largest
+    reported as awaited, with the time that is left now, None if it had no assignment. ``loads``: those of that
+    assignment, for tasks whose process has left. ``record_bytes_max``: the largest
     record that the brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as known. ``own``:
     an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
     """
@@ -76,6 +79,7 @@ class DecisionInput:
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     awaited: Mapping[UUID, AwaitedProcess] | None = None
+    loads: Loads = field(default_factory=dict)
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
     own: Assignor | None = None
@@ -190,7 +194,8 @@ def build_cluster(
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
     ends = end_offset_sums(question, stateful)
     clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
-    cluster = Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
+    loads = collect_loads(view, question.config.balance_by, question.loads, tasks)
+    cluster = Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful), loads=loads)
     if not question.replica_racks:
         return cluster
     changelogs = {task: question.topology.changelogs(question.application_id, task).values() for task in stateful}
@@ -260,6 +265,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if probing else None
     left_ms = wait_ends_in_ms(placed.awaited)
     wait_ends_ms = None if left_ms is None else question.now_ms + left_ms
+    by_number = explain_by_number(view, question.config.balance_by)
 
     def encode(trim: Trim) -> dict[str, MemberAssignment]:
         refused = {member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable}
@@ -275,6 +281,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
             at_once,
             placed.awaited,
             wait_ends_ms,
+            cluster.loads,
             trim,
         )
         return {**given, **refused}
@@ -302,6 +309,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
             *list_topology_differences(view, question.topology, tasks),
             *((choice.warning,) if choice.warning else ()),
             *warn_racks_not_followed(cluster, standing.config),
+            *((by_number,) if by_number else ()),
             *fitted.warnings,
         ),
     )
@@ -414,8 +422,12 @@ def _doubles(view: GroupView) -> list[str]:
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:
-    """Return a digest that is equal for members with equal assignment settings; it goes into each member's trailer."""
-    return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
+    """Return a digest that is equal for members with equal assignment settings; it goes into each member's trailer.
+
+    ``balance_by`` is in it only where it is set, so that members of earlier releases have the same digest.
+    """
+    settings = str(config).replace(", balance_by='tasks'", "")
+    return sha256(f"{assignor} {settings}".encode()).hexdigest()[:16]
 
 
 def find_previous_owners(

@@ -23,6 +23,7 @@ _BROKERS_ASSIGN = "the brokers assign the tasks"
 _NO_WARM_UPS = "the brokers' assignor has no warm-ups"
 NO_EFFECT: Mapping[str, str] = {
     "assignor": _BROKERS_ASSIGN,
+    "balance_by": _BROKERS_ASSIGN,
     "num_standby_replicas": "set streams.num.standby.replicas of the group at the brokers",
     "heartbeat_interval_ms": "set streams.heartbeat.interval.ms of the group at the brokers",
     "max_warmup_replicas": _NO_WARM_UPS,

@@ -122,7 +122,8 @@ class Adopted:
     that a process of another id is. ``version``: the version to join with from now on, at once if it differs from the
     last one (``group.versions``).
     ``source_partitions``: the number that the leader decided for, None if unknown. ``follow_up``: a rebalance
-    certainly comes next, so the member need not wait for a heartbeat. ``awaited``: processes that restart.
+    certainly comes next, so the member need not wait for a heartbeat. ``awaited``: processes that restart. ``loads``:
+    those by which tasks were balanced, of this process's tasks at least.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -143,6 +144,7 @@ class Adopted:
     version: int = LATEST_SUPPORTED_VERSION
     source_partitions: int | None = None
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+    loads: Mapping[TaskId, int] = field(default_factory=dict)
 
     @property
     def tasks(self) -> frozenset[TaskId]:

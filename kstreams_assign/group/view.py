@@ -18,7 +18,7 @@ from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.wire import AwaitedProcess, FutureSubscription
 
 FUTURE_PROCESS = UUID(int=2**128 - 1)
@@ -91,6 +91,19 @@ class GroupView:
         """The awaited processes that each member reports, of members that had an assignment."""
         trailers = (consumer.info.trailer for consumer in self._consumers)
         return [trailer.awaited for trailer in trailers if trailer is not None and trailer.awaited is not None]
+
+    @property
+    def reported_loads(self) -> list[Mapping[TaskId, int]]:
+        """The loads that each Python member reports of its tasks."""
+        return [consumer.info.trailer.loads for consumer in self._consumers if consumer.info.trailer]
+
+    def with_other_balance(self, balance_by: str) -> list[str]:
+        """Return the Python members whose ``balance_by`` is another one."""
+        return [
+            consumer.member.member_id
+            for consumer in self._consumers
+            if consumer.info.trailer and consumer.info.trailer.balance_by != balance_by
+        ]
 
     def newest_version_of_all(self, assignor: str) -> int:
         """Return the newest version of this assignor that every member knows; 0 if some do not know it."""

@@ -117,11 +117,12 @@ def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID])
     models = [(ours, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
     replaced = (state.processes[name] for name in alternative.replace)
     models += [(process.ours, process.about.client_tags, len(process.consumers)) for process in replaced]
-    return [_newcomer(process_id, *model) for process_id, model in zip(ids, models, strict=True)]
+    balance_by = state.config.balance_by
+    return [_newcomer(process_id, *model, balance_by) for process_id, model in zip(ids, models, strict=True)]
 
 
-def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int) -> ProcessState:
-    about = report_of(process, ours=ours, tags=tags)
+def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int, balance_by: str) -> ProcessState:
+    about = report_of(process, ours=ours, tags=tags, balance_by=balance_by)
     return ProcessState(tuple(ConsumerState(f"{process}-{n}") for n in range(1, threads + 1)), about)
 
 

@@ -170,6 +170,7 @@ class ObservedGroup:
             end_offsets=snapshot.end_offsets if known else None,
             now_ms=snapshot.taken_ms,
             promised=self.decoded.promised,
+            loads=trailer.loads if (trailer := self.decoded.trailer) else {},
         )
 
 

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kstreams_assign.assign import Plan, is_instance_balanced, is_subtopology_balanced, owner_changes
+from kstreams_assign.assign import (
+    Plan,
+    is_instance_balanced,
+    is_load_balanced,
+    is_subtopology_balanced,
+    owner_changes,
+    sum_loads,
+)
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.lags import CopyLag, copy_lags
@@ -47,7 +54,8 @@ class Description:
     ``restores``: per process its stateful tasks without a replica elsewhere; ``risks``: those whose replicas were all
     behind at the last join. ``unowned``: tasks without a process. ``paused``: tasks with the time of their pause.
     ``restored_sooner``: tasks that the last decision lets a process restore, ``target``, although another one,
-    ``source``, had more of their state.
+    ``source``, had more of their state. ``loads``: of each process where the group balances by load; then
+    ``balanced_instances`` says whether it is left alone by that, and the other condition does not count.
     """
 
     group: ObservedGroup
@@ -64,11 +72,13 @@ class Description:
     racks: tuple[Racks, ...]
     paused: Mapping[TaskId, int] = field(default_factory=dict)
     restored_sooner: tuple[Move, ...] = ()
+    loads: Mapping[UUID, int] = field(default_factory=dict)
 
     @property
     def balanced(self) -> bool:
-        """Both conditions hold, and every task has an owner."""
-        return self.balanced_instances and self.balanced_subtopologies and not self.unowned
+        """Both conditions hold, or the one by load, and every task has an owner."""
+        spread = self.balanced_subtopologies or bool(self.loads)
+        return self.balanced_instances and spread and not self.unowned
 
     @property
     def probing(self) -> bool:
@@ -84,7 +94,8 @@ def describe(group: ObservedGroup) -> Description:
     closing = {
         key for key, copy in lags.items() if not copy.stuck and copy.reported != UNKNOWN_OFFSET_SUM
     } & group.copies
-    later = group.assignor(group.cluster_at_next_join(closing), group.config)
+    next_join = group.cluster_at_next_join(closing)
+    later = group.assignor(next_join, group.config)
     next_moves = _moves(group, later)
     restores, risks = _exposed(group, lags)
     owners = group.owners
@@ -97,7 +108,9 @@ def describe(group: ObservedGroup) -> Description:
     return Description(
         group=group,
         lags=lags,
-        balanced_instances=is_instance_balanced(owners, capacities),
+        balanced_instances=is_load_balanced(owners, capacities, next_join.loads)
+        if next_join.loads
+        else is_instance_balanced(owners, capacities),
         balanced_subtopologies=is_subtopology_balanced(owners),
         waiting=_waiting(group, lags, next_moves),
         next_moves=next_moves,
@@ -115,6 +128,7 @@ def describe(group: ObservedGroup) -> Description:
         racks=_racks(group),
         paused=paused_tasks(group.decoded),
         restored_sooner=_restored_sooner(group),
+        loads=sum_loads(owners, capacities, next_join.loads) if next_join.loads else {},
     )
 
 

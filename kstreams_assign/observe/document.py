@@ -15,7 +15,8 @@ from kstreams_assign.observe.reasons import reasons
 def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, Any]:
     """Return the document; what the bytes do not contain is null.
 
-    ``warmup`` and ``probing_due_ms`` are null if the leader is not ours, ``balanced`` without members.
+    ``warmup`` and ``probing_due_ms`` are null if the leader is not ours, ``balanced`` without members, ``load`` where
+    tasks are balanced by number.
     ``next_rebalance_ms`` is the earliest time at which an assignment asks for any rebalance, under any leader; 0 = at
     once. Times are wall-clock milliseconds, lags offsets.
     """
@@ -64,6 +65,7 @@ def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
         "latest_supported_version": report.latest_supported_version,
         "tags": dict(report.client_tags),
         "rack": process.rack,
+        "load": about.loads.get(process.process_id),
         "active": task_texts(process.active),
         "standby": task_texts(process.standby),
         "warmup": None if process.warmup is None else task_texts(process.warmup),

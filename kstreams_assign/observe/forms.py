@@ -76,7 +76,8 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         form = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
         awaited = None if trailer.awaited is None else awaited_form(trailer.awaited)
         leaving = {"draining": trailer.draining, "restarting": trailer.restarting, "awaited": awaited}
-        return {**form, **leaving, "exactly_once": trailer.exactly_once}
+        balance = {"balance_by": trailer.balance_by, "loads": numbers(trailer.loads)}
+        return {**form, **leaving, "exactly_once": trailer.exactly_once, **balance}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
@@ -89,6 +90,7 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         "owners": {str(task): str(process) for task, process in trailer.owners.items()},
         "partitions": trailer.partitions,
         "awaited": awaited_form(trailer.awaited),
+        "loads": numbers(trailer.loads),
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from kstreams_assign.assign import AssignConfig, Client, Cluster, distribute, is_caught_up
+from kstreams_assign.assign import AssignConfig, Client, Cluster, Loads, distribute, is_caught_up
 from kstreams_assign.errors import ConfigError, NotAStreamsGroup
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import MemberReport
@@ -27,7 +27,7 @@ from kstreams_assign.model import (
 )
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedProcess
-from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer
+from kstreams_assign.wire import BY_NUMBER, LATEST_SUPPORTED_VERSION, MemberTrailer
 
 NO_TASKS: frozenset[TaskId] = frozenset()
 CLEANUP_DELAY_MS = 600_000
@@ -79,6 +79,7 @@ class ProcessState:
 class GroupState:
     """A whole group. ``ends``: stateful task -> sum of its changelogs' end offsets, which do not change.
 
+    ``loads``: those of tasks, as far as they are reported (``balance_by``); they do not change either.
     ``promised``: tasks that a KIP-429 rebalance under way withholds, with the process that gets each.
     ``rebalance_in_ms``: when a member asks for the next rebalance if nothing happens before; 0 for a follow-up, None
     for never. The fields from ``state_cleanup_delay_ms`` on set the pace; Java members have no early probing and no
@@ -93,6 +94,7 @@ class GroupState:
     config: AssignConfig
     leader: UUID
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
+    loads: Loads = field(default_factory=dict)
     rebalance_in_ms: int | None = None
     application_id: str = "group"
     assumed: Mapping[str, str] = field(default_factory=dict)
@@ -102,9 +104,10 @@ class GroupState:
     warmup_queue: bool = False
 
 
-def report_of(process: UUID, *, ours: bool, tags: Mapping[str, str]) -> MemberReport:
+def report_of(process: UUID, *, ours: bool, tags: Mapping[str, str], balance_by: str = BY_NUMBER) -> MemberReport:
     """Return the report, without tasks, of a member of a process of this release or of Java's."""
-    newest, trailer = LATEST_SUPPORTED_VERSION, MemberTrailer(known_assignors()) if ours else None
+    newest = LATEST_SUPPORTED_VERSION
+    trailer = MemberTrailer(known_assignors(), balance_by=balance_by) if ours else None
     return MemberReport(newest, newest, process, client_tags=tags, trailer=trailer)
 
 
@@ -129,7 +132,7 @@ def state_of_cluster(
     """
     topology, counts = _topology(cluster)
     mine = {client.process_id: ours is None or ours.get(client.process_id, True) for client in cluster.clients}
-    processes = [_process(client, cluster, ends, ours=mine[client.process_id]) for client in cluster.clients]
+    processes = [_process(client, cluster, ends, config, ours=mine[client.process_id]) for client in cluster.clients]
     return GroupState(
         processes={process.process_id: process for process in processes},
         topology=topology,
@@ -138,6 +141,7 @@ def state_of_cluster(
         assignor=assignor,
         config=config,
         leader=min((process.process_id for process in processes), key=process_order, default=UUID(int=0)),
+        loads=cluster.loads,
         rebalance_in_ms=rebalance_in_ms,
     )
 
@@ -161,12 +165,14 @@ def _topology(cluster: Cluster) -> tuple[TopologyShape, dict[str, int]]:
     return TopologyShape(tuple(shapes)), counts
 
 
-def _process(client: Client, cluster: Cluster, ends: Mapping[TaskId, int], *, ours: bool) -> ProcessState:
+def _process(
+    client: Client, cluster: Cluster, ends: Mapping[TaskId, int], config: AssignConfig, *, ours: bool
+) -> ProcessState:
     names = [f"{client.process_id}-{number}" for number in range(1, client.capacity + 1)]
     stateful = client.prev_active & cluster.stateful
     copies = client.prev_standby & cluster.stateful
     spread = distribute(stateful, copies, client.prev_active & cluster.stateless, names, {})
-    about = report_of(client.process_id, ours=ours, tags=client.tags)
+    about = report_of(client.process_id, ours=ours, tags=client.tags, balance_by=config.balance_by)
     return ProcessState(
         tuple(
             ConsumerState(name, frozenset(placed.active), frozenset(placed.standby)) for name, placed in spread.items()
@@ -205,6 +211,9 @@ def state_of_group(group: ObservedGroup) -> GroupState:
     )
     assumed["active tasks"] = "all count as running: members do not report the progress of a restore"
     assumed["changelogs"] = "do not grow during the simulation"
+    loads = group.cluster_at_next_join().loads
+    if loads:
+        assumed["loads"] = "as members reported them at the last join; they do not change during the simulation"
     if decoded.awaited:
         assumed["restarts"] = "none: the processes that the group awaits do not come back, and no task waits for them"
     processes = {
@@ -220,6 +229,7 @@ def state_of_group(group: ObservedGroup) -> GroupState:
         config=group.config,
         leader=_leader(group, assumed),
         promised=decoded.promised,
+        loads=loads,
         rebalance_in_ms=max(1, due_ms - snapshot.taken_ms) if due_ms else due_ms,
         application_id=snapshot.group,
         assumed=assumed,

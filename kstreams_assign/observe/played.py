@@ -128,6 +128,7 @@ class PlayedGroup:
             end_offsets=self._ends,
             now_ms=self.now_ms,
             promised=self.promised,
+            loads=self.state.loads,
             warmup_queue=self.state.warmup_queue,
         )
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
+from kstreams_assign.group.loads import UNITS
 from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
@@ -55,7 +56,7 @@ def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
         lambda: _waiting(about, names),
         lambda: _restored_sooner(about, names),
         lambda: [_slow(copy, group, names) for copy in slow],
-        lambda: _balance(about),
+        lambda: _balance_by_load(about, names) if about.loads else _balance(about),
         lambda: _losses(about, names),
         lambda: _racks(about),
     ]
@@ -210,6 +211,19 @@ def _balance(about: Description) -> list[str]:
     bare = ["some tasks have no owner"] if about.unowned else []
     settled = "" if about.probing or about.next_moves else "; it is the best that this assignor finds"
     return [f"not balanced: {' and '.join([*bare, *uneven, *skewed])}{settled}"]
+
+
+def _balance_by_load(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    balance_by = about.group.config.balance_by
+    heaviest = sorted(about.loads.items(), key=lambda item: (-item[1], str(item[0])))
+    shown = ", ".join(f"{load:,} on {names.get(process, str(process))}" for process, load in heaviest[:WAYS_SHOWN])
+    more = len(heaviest) - WAYS_SHOWN
+    loads = f"{UNITS[balance_by]}: {shown}{f' and {more:,} more processes' if more > 0 else ''}"
+    if about.unowned:
+        return [f"not balanced by {balance_by}: some tasks have no owner ({loads})"]
+    if about.balanced_instances:
+        return [f"balanced by {balance_by}: no task whose move would even out two processes enough ({loads})"]
+    return [f"not balanced by {balance_by}: a move would even out two processes ({loads})"]
 
 
 def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:

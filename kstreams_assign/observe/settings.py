@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from kstreams_assign.allowed_values import COSTS
+from kstreams_assign.allowed_values import COSTS, check_value
 from kstreams_assign.assign import ASSIGNORS, AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
@@ -21,6 +21,7 @@ from kstreams_assign.observe.decoded import DecodedGroup
 OURS = "least_movement"
 TAGS = "rack_aware_assignment_tags"
 STRATEGY = "rack_aware_assignment_strategy"
+BALANCE = "balance_by"
 STANDBYS = "num_standby_replicas"
 WARMUPS = "max_warmup_replicas"
 DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in fields(AssignConfig)}
@@ -57,6 +58,9 @@ def _value(key: str, text: str) -> Any:
         return tuple(filter(None, (tag.strip() for tag in text.split(","))))
     if key in (STRATEGY, *COSTS):
         raise ConfigError(f"--set {key}={text}: this command does not read the racks of topic replicas: leave it out")
+    if key == BALANCE:
+        check_value(key, text)
+        return text
     if not text.isdecimal():
         raise ConfigError(f"--set {key}={text}: must be a whole number")
     return int(text)
@@ -77,7 +81,8 @@ def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
     assignor = given.get("assignor") or _assignor(group, assumed)
     seen = _standbys(group)
     warmups = max(DEFAULTS[WARMUPS], _warmups(group, given.get(STANDBYS, seen or 0)))
-    known = {STANDBYS: seen or 0, WARMUPS: warmups, **given}
+    balance_by = _balance_by(group)
+    known = {STANDBYS: seen or 0, WARMUPS: warmups, BALANCE: balance_by or DEFAULTS[BALANCE], **given}
     config = replace(AssignConfig(), **{key: value for key, value in known.items() if key != "assignor"})
     for key in DEFAULTS:
         if key not in given and key not in COSTS:
@@ -88,6 +93,8 @@ def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
         assumed[STANDBYS] = f"{seen or 0}, {why}"
     if WARMUPS not in given and warmups > DEFAULTS[WARMUPS]:
         assumed[WARMUPS] = f"{warmups:,}, as many as there are now"
+    if balance_by is not None:
+        assumed.pop(BALANCE, None)
     tags = sorted({tag for process in group.processes for tag in process.report.client_tags})
     if tags and TAGS not in given:
         assumed[TAGS] += f"; the members carry {', '.join(tags)}"
@@ -102,6 +109,13 @@ def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
         assumed["assignor"] = f"{OURS}, the default: the last round was decided without end offsets"
         return OURS
     return group.trailer.assignor
+
+
+def _balance_by(group: DecodedGroup) -> str | None:
+    """Return the ``balance_by`` that all Python members report, and that of a Java group; None if they differ."""
+    trailers = [consumer.info.trailer for consumers in group.view.processes.values() for consumer in consumers]
+    reported = {trailer.balance_by for trailer in trailers if trailer}
+    return None if len(reported) > 1 else next(iter(reported), DEFAULTS[BALANCE])
 
 
 def _standbys(group: DecodedGroup) -> int | None:

@@ -15,7 +15,7 @@ from kstreams_assign.group import member as machine
 from kstreams_assign.group.leader import DecisionInput, decide
 from kstreams_assign.group.values import Adopted, JoinedMember, LeaderState, MemberAssignment
 from kstreams_assign.group.view import GroupView
-from kstreams_assign.model import NO_PROBE_MS, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.early import Early
 from kstreams_assign.sim.reading import read_group
@@ -53,6 +53,7 @@ class Membership:
                 self._kind.dialect,
                 None if process.endpoint is None else "{}:{}".format(*process.endpoint),
                 process.endpoint,
+                loads_interval_ms=self._scenario.probing_rebalance_interval_ms,
             )
         )
         self.sums = OffsetSums()
@@ -90,13 +91,15 @@ class Membership:
     def handle(self, event: engine.Event) -> None:
         """Let the machine decide and carry out what it says."""
         effects = self.machine.handle(event, self._world.timeline.now_ms)
-        if not effects and isinstance(event, engine.Turned):
+        if not effects and isinstance(event, engine.Turned | engine.LoadsMeasured):
             return  # nothing to do in the next turn either
         for effect in effects:
             self._carry_out(effect)
         self.turn_soon()
         if self.machine.state is machine.State.STABLE and self.machine.rejoin_at_ms != NO_PROBE_MS:
             self._process.run.later(max(0, self.machine.rejoin_at_ms - self._now_ms()), self.turn_soon)
+        if self._scenario.loads and isinstance(event, engine.Received):
+            self._process.run.later(self._scenario.probing_rebalance_interval_ms + TURN_MS, self.turn_soon)
 
     def _carry_out(self, effect: engine.Effect) -> None:  # noqa: C901  # a case for each effect
         loop = self._process.loop
@@ -146,6 +149,10 @@ class Membership:
             self.client.join()
         elif state is machine.State.STABLE:
             self.handle(engine.Turned(self.client.needs_join(), self.mutex.state.cleaning))
+            self.handle(engine.LoadsMeasured(self._loads()))
+
+    def _loads(self) -> Mapping[TaskId, int]:
+        return self._world.measure_loads(sorted(self.adopted.active)) if self.adopted else {}
 
     def start(self) -> None:
         self.handle(machine.Started())
@@ -163,7 +170,8 @@ class Membership:
         held = self.machine.may_promise and self.mutex.try_report(self)
         sums = self.sums.report(owned_only=False) if held else {}
         kept = {} if held else self.sums.report_kept(self.machine.assigned)
-        owned, report = self.machine.join(engine.ReportFacts(held, sums, kept, self._now_ms()))
+        facts = engine.ReportFacts(held, sums, kept, self._now_ms(), loads=self._loads())
+        owned, report = self.machine.join(facts)
         self._world.watch.reported(self._process, report)
         return owned, partial(self._kind.dialect.write_report, report)
 
@@ -194,6 +202,7 @@ class Membership:
             now_ms=self._now_ms(),
             promised=self.machine.promised,
             awaited=self.machine.reported_awaited(self._now_ms()),
+            loads=self.machine.loads,
             warmup_queue=self._scenario.warmup_queue and self._kind.queues_warmups,
             own=assign(self._waited) if assign else None,
         )

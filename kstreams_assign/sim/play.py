@@ -192,6 +192,8 @@ def _unsettled(world: World, process: Process) -> Iterator[str]:
         yield "has to report again"
     if member.machine.draining:
         yield "drains"
+    if world.scenario.loads and not member.adopted.active.keys() <= member.adopted.loads.keys():
+        yield "has tasks whose load the group does not know"
     for task in sorted(member.adopted.active):
         if (state := process.loop.tasks.state(task)) is not TaskState.RUNNING:
             yield f"{task} is {state.value}"

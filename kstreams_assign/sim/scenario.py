@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from kstreams_assign.allowed_values import GroupProtocol
+from kstreams_assign.allowed_values import BalanceBy, GroupProtocol
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
@@ -24,6 +24,7 @@ CLASSIC_ONLY = (
     "probing_rebalance_interval_ms",
     "early_probing_floor_ms",
     "java",
+    "loads",
 )
 """The settings without effect in a streams group: its coordinator assigns, and it has neither warm-ups nor probes."""
 
@@ -61,6 +62,8 @@ class Scenario:
     """Not drawn: a seed has the same group under both guarantees."""
     java: tuple[int, ...] = ()
     """The places of Java members (``sim.java``). With any, all members have endpoints."""
+    loads: tuple[int, ...] = ()
+    """Not drawn. Records a minute of each task in order, by which the group balances; empty: by number."""
     protocol: str = GroupProtocol.CLASSIC.value
     """Not drawn. In a streams group the coordinator assigns (KIP-1071)."""
 
@@ -134,4 +137,5 @@ class Scenario:
             max_warmup_replicas=self.max_warmup_replicas,
             num_standby_replicas=self.standbys,
             probing_rebalance_interval_ms=self.probing_rebalance_interval_ms,
+            balance_by=(BalanceBy.INPUT_RATE if self.loads else BalanceBy.TASKS).value,
         )

@@ -50,9 +50,14 @@ class World:
         self.partition_counts = scenario.partition_counts
         digest = settings_digest(scenario.assignor, self.config)
         self.trailer = MemberTrailer(
-            assignors=known_assignors(), settings_digest=digest, exactly_once=scenario.exactly_once
+            assignors=known_assignors(),
+            settings_digest=digest,
+            exactly_once=scenario.exactly_once,
+            balance_by=self.config.balance_by,
         )
         self.inputs = self.shape.tasks(self.partition_counts)
+        self._loads = dict(zip(sorted(self.inputs), scenario.loads, strict=False))
+        self._noise = Chance(f"{seed}-loads")
         self.changelogs = {task: self.shape.changelogs(APPLICATION, task) for task in self.inputs}
         self.timeline = Timeline()
         self.logs = Logs(scenario)
@@ -70,6 +75,10 @@ class World:
         self._starts = 0
         self.healed = False
         watch.connect(self)
+
+    def measure_loads(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
+        """Return the loads of tasks as a process measures them, each with noise of 4 %."""
+        return {t: round(self._loads[t] * self._noise.uniform(0.96, 1.04)) for t in tasks if t in self._loads}
 
     def _streams_coordinator(self) -> StreamsCoordinator:
         counts = dict.fromkeys(range(len(self.shape.subtopologies)), 0)

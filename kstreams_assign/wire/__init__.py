@@ -102,7 +102,7 @@ from kstreams_assign.wire.subscription_info import (
     decode_subscription,
     encode_subscription,
 )
-from kstreams_assign.wire.trailer import AwaitedProcess, GroupTrailer, MemberTrailer, whole_trailer
+from kstreams_assign.wire.trailer import BY_NUMBER, AwaitedProcess, GroupTrailer, MemberTrailer, whole_trailer
 from kstreams_assign.wire.versions import (
     COOPERATIVE_VERSION,
     EARLIEST_PROBEABLE_VERSION,
@@ -114,6 +114,7 @@ from kstreams_assign.wire.versions import (
 )
 
 __all__ = [
+    "BY_NUMBER",
     "COOPERATIVE_VERSION",
     "DIALECTS",
     "EARLIEST_PROBEABLE_VERSION",

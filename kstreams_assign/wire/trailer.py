@@ -30,6 +30,9 @@ ENVELOPE = struct.Struct(">4sII")
 TRAILER_SIZE_MAX = 1 << 20
 """A group's whole metadata is one record of 1 MB by default, so no valid trailer is larger."""
 
+BY_NUMBER = "tasks"
+"""The value of ``balance_by`` that is not written: that of a member that does not report it."""
+
 TRAILERS_CACHED_MAX, CACHED_SIZE_MAX = 64, 4096
 """This many recently written or read trailers are cached; those that were read only up to this size."""
 
@@ -61,7 +64,8 @@ class MemberTrailer:
     number of partitions of the source topics, if this member knows of more than the leader did (else 0).
     ``exactly_once``: its commits are transactions. ``restarting``: it is about to leave, and will be back soon.
     ``awaited``: the processes that are awaited by its last assignment; None if it has none, or is of a release that
-    does not know of them.
+    does not know of them. ``balance_by``: its setting, as earlier releases have it if they do not report it. ``loads``:
+    the load of each task that it runs or waits for, in the unit of that setting, as far as known.
     """
 
     assignors: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -72,6 +76,8 @@ class MemberTrailer:
     exactly_once: bool = False
     restarting: bool = False
     awaited: Mapping[UUID, AwaitedProcess] | None = field(default=None, hash=False)
+    balance_by: str = BY_NUMBER
+    loads: Mapping[TaskId, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,8 @@ class GroupTrailer:
     next (KIP-429). ``withheld``: active tasks that no member gets before that. ``owners``: the decided process of each
     active task. ``draining``: processes that are about to leave and keep only tasks without a caught-up replica
     elsewhere. ``partitions``: the number of partitions of all source topics, ``None`` if unknown. ``awaited``:
-    processes that restart.
+    processes that restart. ``loads``: those by which tasks were balanced, if they were: a new owner knows the load of
+    its task before it can measure it.
     """
 
     assignor: str
@@ -98,6 +105,7 @@ class GroupTrailer:
     draining: tuple[UUID, ...] = ()
     partitions: int | None = None
     awaited: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
+    loads: Mapping[TaskId, int] = field(default_factory=dict)
 
 
 def whole_trailer(trailers: Iterable[GroupTrailer]) -> GroupTrailer | None:
@@ -114,6 +122,7 @@ def whole_trailer(trailers: Iterable[GroupTrailer]) -> GroupTrailer | None:
         at_once={process: number for each in distinct for process, number in each.at_once.items()},
         withheld=tuple(sorted({task for each in distinct for task in each.withheld})),
         owners=dict(sorted({task: owner for each in distinct for task, owner in each.owners.items()}.items())),
+        loads=dict(sorted({task: load for each in distinct for task, load in each.loads.items()}.items())),
     )
 
 
@@ -198,6 +207,10 @@ def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
         content["restarting"] = True
     if trailer.awaited is not None:
         content["awaited"] = _awaited_map(trailer.awaited)
+    if trailer.balance_by != BY_NUMBER:
+        content["balance_by"] = trailer.balance_by
+    if trailer.loads:
+        content["loads"] = _loads_list(trailer.loads)
     return content
 
 
@@ -215,6 +228,8 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
         exactly_once=_typed(content.get("exactly_once", False), bool, "exactly_once"),
         restarting=_typed(content.get("restarting", False), bool, "restarting"),
         awaited=_awaited(content["awaited"]) if "awaited" in content else None,
+        balance_by=_typed(content.get("balance_by", BY_NUMBER), str, "balance_by"),
+        loads=_loads(content.get("loads")),
     )
 
 
@@ -239,6 +254,8 @@ def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
         content["partitions"] = trailer.partitions
     if trailer.awaited:
         content["awaited"] = _awaited_map(trailer.awaited)
+    if trailer.loads:
+        content["loads"] = _loads_list(trailer.loads)
     return content
 
 
@@ -259,7 +276,28 @@ def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
         draining=tuple(_process(raw, "draining") for raw in _typed(content.get("draining", ()), tuple, "draining")),
         partitions=_typed(content["partitions"], int, "partitions") if "partitions" in content else None,
         awaited=_awaited(content.get("awaited", {})),
+        loads=_loads(content.get("loads")),
     )
+
+
+def _loads_list(loads: Mapping[TaskId, int]) -> list[Any]:
+    """Encode the runs of the tasks, then the load of each in their order."""
+    tasks = sorted(loads, key=_in_order)
+    return [_runs(tasks), [loads[task] for task in tasks]]
+
+
+def _loads(content: object) -> dict[TaskId, int]:
+    if content is None:
+        return {}
+    parts = _typed(content, tuple, "loads")
+    if len(parts) != 2:
+        raise _InvalidTrailer(f"loads has {len(parts)} parts instead of 2")
+    tasks, loads = _tasks(parts[0], "loads"), _typed(parts[1], tuple, "loads")
+    if len(tasks) != len(loads):
+        raise _InvalidTrailer(f"loads has {len(loads)} numbers for {len(tasks)} tasks")
+    if any(_typed(load, int, "loads") < 0 for load in loads):
+        raise _InvalidTrailer("a load is negative")
+    return dict(zip(tasks, loads, strict=True))
 
 
 def _awaited_map(awaited: Mapping[UUID, AwaitedProcess]) -> dict[bytes, dict[str, Any]]:
@@ -312,7 +350,10 @@ def _process(raw: object, key: str) -> UUID:
 
 
 def _by_subtopology(owned: tuple[TaskId, UUID]) -> tuple[str, int, int]:
-    task, _ = owned
+    return _in_order(owned[0])
+
+
+def _in_order(task: TaskId) -> tuple[str, int, int]:
     return task.topology or "", task.subtopology, task.partition
 
 

@@ -172,6 +172,7 @@ class GroupMember:
         self._sums = OffsetSums()
         self._mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._questions = Questions()
+        self._loads: dict[TaskId, int] = {}
         self._failure: BaseException | None = None
         self._ending = EndRequest()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
@@ -199,6 +200,7 @@ class GroupMember:
                 ReportedLags(self._sums, leading.end_offset_sums, monotonic_ms),
                 lambda: None,  # the program has the stores, and knows its disk
                 lambda: self._questions.put(Drained()),
+                lambda: dict(self._loads),
             )
             self._closing = opened.pop_all()
         self._threads = [
@@ -268,6 +270,14 @@ class GroupMember:
     def forget(self, task: TaskId) -> None:
         """Report that the state of a task was deleted."""
         self._sums.forget(task)
+
+    def report_load(self, task: TaskId, load: float) -> None:
+        """Report the load of an active task, for ``balance_by``: records that arrive in a minute, or bytes on disk.
+
+        Report it as it is measured, over minutes if it is a rate: changes below a fifth, and below 60 records or
+        64 MiB, count as noise. A negative load counts as 0. With ``balance_by = "tasks"`` it has no effect.
+        """
+        self._loads[task] = max(0, round(load))
 
     def try_clean(self) -> bool:
         """Return whether state may be deleted now; False while a rebalance counts on it (KIP-441's mutex).

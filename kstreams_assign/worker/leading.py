@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
-from kstreams_assign.assign import AssignConfig
+from kstreams_assign.assign import AssignConfig, Loads
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, TopologyMismatch
 from kstreams_assign.events import DecisionEvent, LookupFailedEvent, Placement
@@ -34,6 +35,7 @@ from kstreams_assign.wire import AwaitedProcess
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import RECORD_LIMIT
 
+NO_LOADS: Loads = MappingProxyType({})
 GROUPS_TOPIC = "__consumer_offsets"
 
 
@@ -68,17 +70,19 @@ class Leading:
         counts: Mapping[str, int],
         promised: Mapping[TaskId, UUID],
         awaited: Mapping[UUID, AwaitedProcess] | None = None,
+        loads: Loads = NO_LOADS,
     ) -> Mapping[str, MemberAssignment]:
         """Decide for these members. ``counts``: the partitions of each topic that they subscribe to.
 
-        ``promised`` and ``awaited`` are what this member's last assignment says (``DecisionInput``).
+        ``promised``, ``awaited`` and ``loads`` are what this member's last assignment says (``DecisionInput``).
         """
         started = time.monotonic()
         view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
         try:
             question = self._question(counts, view.partitions_seen, deadline)
-            decision, self.refused = decide(view, replace(question, promised=promised, awaited=awaited)), None
+            question = replace(question, promised=promised, awaited=awaited, loads=loads)
+            decision, self.refused = decide(view, question), None
         except TopologyMismatch as cause:  # kafka-python's ``assign`` calls this and must not raise
             decision, self.refused = refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
         self.standing = decision.standing
@@ -246,6 +250,7 @@ def assign_config(config: Config) -> AssignConfig:
         rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
         scheduled_rebalance_max_delay_ms=config.scheduled_rebalance_max_delay_ms,
+        balance_by=config.balance_by,
     )
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
+from kstreams_assign.assign import Loads
 from kstreams_assign.config import Config
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.errors import BrokerUnavailable, CommitRefused, InstanceFenced
@@ -87,12 +88,14 @@ class Membership:
         early: Callable[[int, Adopted, LeaderState | None], None],
         drained: Callable[[], None],
         predecessors: PredecessorCleanup,
+        loads: Callable[[], Loads] = dict,
     ) -> None:
         self._config = config
         self._process = process
         self._processor = processor
         self._leading = leading
         self._sums = sums
+        self._loads = loads
         self._mutex = mutex
         self._log = log
         self._lock = threading.RLock()
@@ -107,11 +110,13 @@ class Membership:
                     assignors=known_assignors(),
                     settings_digest=settings_digest(config.assignor, assign_config(config)),
                     exactly_once=config.exactly_once,
+                    balance_by=config.balance_by,
                 ),
                 self._dialect,
                 config.application_server,
                 config.endpoint,
                 config.client_tags,
+                config.probing_rebalance_interval_ms,
             )
         )
         self._ends: Mapping[TaskId, int] | None = None
@@ -249,11 +254,12 @@ class Membership:
         return max(0.0, min(TURN_S, (self._engine.rejoin_at_ms - wall_ms()) / 1000))
 
     def _look_around(self) -> None:
-        """Ask for a rebalance if topics or state have changed. It may wait for a look-up."""
+        """Ask for a rebalance if topics, state or loads have changed. It may wait for a look-up."""
         if self._engine.state is machine.State.STABLE and time.monotonic() - self._watched_s >= TURN_S:
             self._watched_s = time.monotonic()
             if (reason := self._watch.reason(self._client.partition_counts())) is not None:
                 self.rejoin(reason)
+            self.handle(engine.LoadsMeasured(self._loads()))
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance; kept if it cannot be asked for right now."""
@@ -295,13 +301,15 @@ class Membership:
         with self._lock:  # or the member could be closed meanwhile, and never release the mutex
             held = self._engine.may_promise and self._mutex.try_report(self)
             sums, kept = self._sums.report(owned_only=False), self._sums.report_kept(self._engine.assigned)
-            facts = engine.ReportFacts(held, sums, kept, wall_ms(), self._ends or {}, self._watch.seen)
+            ends, loads = self._ends or {}, self._loads()
+            facts = engine.ReportFacts(held, sums, kept, wall_ms(), ends, self._watch.seen, loads)
             owned, report = self._engine.join(facts)
         return owned, self._dialect.write_report(report)
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
         self.handle(engine.Elected())
-        return self._leading.lead(members, counts, self._engine.promised, self._engine.reported_awaited(wall_ms()))
+        promised, awaited = self._engine.promised, self._engine.reported_awaited(wall_ms())
+        return self._leading.lead(members, counts, promised, awaited, self._engine.loads)
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
         self._predecessors.joined(self._client.member_id())

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
+from kstreams_assign.assign import Loads
 from kstreams_assign.config import Config
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.errors import BrokerUnavailable
@@ -65,12 +66,14 @@ def connect_member(
     lags: Callable[[], Mapping[TaskId, int]],
     disk: Callable[[], Disk | None],
     drained: Callable[[], None],
+    loads: Callable[[], Loads],
 ) -> tuple[AnyMember, Callable[[EndRequest], None]]:
     """Return a member, connected, and the call that talks to the other members until the end is requested.
 
     ``members`` keeps the member id across restarts, if it is given. ``lags`` and ``disk`` are asked for in streams
-    groups: offsets that each task's state here lacks, and the room for more; None is as much as is needed. Raises
-    ``BrokerUnavailable``, ``ConfigError``.
+    groups: offsets that each task's state here lacks, and the room for more; None is as much as is needed. ``loads``
+    are asked for in classic groups: those of running tasks (``balance_by``). Raises ``BrokerUnavailable``,
+    ``ConfigError``.
     """
     if config.in_streams_group:
         member = _streams_member(config, shape, process, work, members, admin, log, sums, lags, disk, drained)
@@ -88,6 +91,7 @@ def connect_member(
         early.adopted,
         drained,
         PredecessorCleanup(config, members, log),
+        loads,
     )
     return classic, early.run
 

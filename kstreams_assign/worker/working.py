@@ -60,6 +60,7 @@ from kstreams_assign.worker.global_thread import TableReaders
 from kstreams_assign.worker.keeping_tables import KeptTables
 from kstreams_assign.worker.labour import Facts, Labour, reported_lag
 from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.load_meter import LoadMeter
 from kstreams_assign.worker.locating import endpoint_of
 from kstreams_assign.worker.lookup import Lookup, Topology
 from kstreams_assign.worker.memberships import (
@@ -185,6 +186,13 @@ class Working:
         )
         process = local.directory.process_id
         leading = Leading(config, shape, process, admin, committed, log)
+        self._sizes = StateSizes(local.directory)
+        self._load_meter = LoadMeter(
+            config.balance_by,
+            shape,
+            lambda: self._processor.input_meter.progress,
+            lambda: self._sizes.bytes_by_task,
+        )
         self._early = EarlyProbing(config, process, local.sums, admin, leading.end_offset_sums, self._rejoin, log)
         self._membership: AnyMember
         self._membership, self._talk = connect_member(
@@ -202,6 +210,7 @@ class Working:
             self._restoring.lags,
             lambda: measure_disk(local.directory),
             self._ending.set,
+            lambda: self._load_meter.loads,
         )
         self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
@@ -235,7 +244,7 @@ class Working:
             self._processor,
             self._restoring,
             self._waiting,
-            StateSizes(local.directory),
+            self._sizes,
             labour,
             self._tables,
             log,
@@ -379,7 +388,8 @@ class Working:
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._report_status()
-            self.parts.sizes.turn()
+            self._sizes.turn()
+            self._load_meter.turn()
             self._paused_ends.turn()
             self._asked.turn()
             if self._config.exactly_once:

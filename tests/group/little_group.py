@@ -52,6 +52,9 @@ class LittleMember:
     """The newest version of Apache's user-data that its release knows; it begins with that."""
     used: int | None = None
     rack: str | None = None
+    balance_by: str = "tasks"
+    loads: dict[TaskId, int] = field(default_factory=dict)
+    """As it measures them, of its running tasks."""
 
     @property
     def name(self) -> str:
@@ -89,6 +92,8 @@ class LittleMember:
                 awaited=count_down(self.adopted.awaited, self.passed_ms)
                 if self.adopted and self.knows_restarts
                 else None,
+                balance_by=self.balance_by,
+                loads={task: load for task, load in self.loads.items() if task in self.running},
             )
             if self.ours
             else None,
@@ -136,6 +141,7 @@ class LittleGroup:
             end_offsets=dict.fromkeys(wanted.end_offsets, END) if self.end_offsets_known else None,
             now_ms=self.now_ms,
             promised=leader.adopted.promised if leader.adopted else {},
+            loads=leader.adopted.loads if leader.adopted else {},
             warmup_queue=self.warmup_queue,
             record_bytes_max=self.record_bytes_max,
             replica_racks=self.replica_racks,

@@ -124,9 +124,11 @@ def test_the_trailers_of_all_members_make_the_whole_again() -> None:
         owners=dict(zip(tasks[:6], processes * 2, strict=False)),
         at_once=dict.fromkeys(processes, 2),
         partitions=12,
+        loads={task: 100 * task.partition for task in tasks},
     )
-    shares = [share(trailer, process) for process in processes]
+    shares = [share(trailer, process, tasks[number::4]) for number, process in enumerate(processes)]
     assert all(each != trailer for each in shares)
+    assert [[*each.loads] for each in shares] == [tasks[number::4] for number in range(4)]
     assert whole_trailer(shares) == whole_trailer([trailer] * 3) == trailer
     assert whole_trailer([shares[3], trailer, *shares]) == trailer
     assert whole_trailer([]) is None

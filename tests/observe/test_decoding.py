@@ -59,6 +59,8 @@ def test_user_data_is_decoded_with_and_without_the_consumer_protocol_around_it()
         "restarting": False,
         "awaited": None,
         "exactly_once": False,
+        "balance_by": "tasks",
+        "loads": {},
     }
     assert decode_bytes("assignment", encode_consumer_assignment(ConsumerAssignment(1)))["user_data"] is None
 

@@ -69,6 +69,7 @@ awaited = st.dictionaries(
     ),
     max_size=2,
 )
+loads = st.dictionaries(st.builds(TaskId, small, small, st.none() | texts), st.integers(0, 2**63 - 1), max_size=5)
 member_trailers = st.builds(
     MemberTrailer,
     st.dictionaries(texts, small, max_size=3),
@@ -79,6 +80,8 @@ member_trailers = st.builds(
     st.booleans(),
     st.booleans(),
     st.none() | awaited,
+    st.sampled_from(["tasks", "input_rate", "state_size"]),
+    loads,
 )
 group_trailers = st.builds(
     GroupTrailer,
@@ -93,6 +96,7 @@ group_trailers = st.builds(
     st.lists(st.uuids(), max_size=2).map(tuple),
     st.none() | small,
     awaited,
+    loads,
 )
 
 

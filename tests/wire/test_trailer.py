@@ -82,6 +82,21 @@ def test_keys_of_a_later_version_are_ignored():
     assert read_group_trailer(sealed(content_of(GROUP) | {"cost": 1.5})) == (GROUP, None)
 
 
+def test_a_member_that_balances_by_number_sends_the_bytes_of_earlier_releases():
+    """They have neither key, and ignore both: so a group of mixed releases reads every trailer."""
+    assert content_of(MEMBER).keys() == {"assignors", "settings"}
+    assert "loads" not in content_of(GROUP)
+    weighed = replace(MEMBER, balance_by="input_rate", loads={TaskId(0, 1): 12_000, TaskId(0, 0): 7})
+    content = content_of(weighed)
+    assert (content["balance_by"], content["loads"]) == ("input_rate", [[0, [0, 1]], [7, 12_000]])
+    assert {key: content[key] for key in ("assignors", "settings")} == content_of(MEMBER)
+
+
+def test_a_thousand_loads_take_about_five_bytes_each():
+    loads = {TaskId(n % 10, n // 10): 1000 * n for n in range(1000)}
+    assert len(trailer_bytes(MemberTrailer(loads=loads))) < 7000
+
+
 def test_bytes_behind_the_trailer_are_ignored():
     assert read_member_trailer(trailer_bytes(MEMBER) + b"more") == (MEMBER, None)
 
@@ -110,6 +125,11 @@ def test_a_thousand_owned_tasks_take_about_two_bytes_each():
         (sealed({"assignors": {"a": True}, "settings": ""}), "assignors"),
         (sealed({"assignors": {1: 1}, "settings": ""}), "assignors"),
         (sealed({"assignors": {}, "settings": b"x"}), "settings"),
+        (sealed({"assignors": {}, "settings": "", "balance_by": 1}), "balance_by"),
+        (sealed({"assignors": {}, "settings": "", "loads": [[0, [1, 2]], [5]]}), "loads has 1 numbers for 2 tasks"),
+        (sealed({"assignors": {}, "settings": "", "loads": [[0, [1]]]}), "loads has 1 parts"),
+        (sealed({"assignors": {}, "settings": "", "loads": [[0, [1]], [-1]]}), "a load is negative"),
+        (sealed({"assignors": {}, "settings": "", "loads": [[0, [1]], [1.5]]}), "loads"),
     ],
 )
 def test_a_damaged_trailer_is_ignored_with_a_reason(damaged, why):

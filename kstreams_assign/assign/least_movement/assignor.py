@@ -34,6 +34,10 @@ evenly as balance requires; ``StandbyLimits`` explains this, and what is given u
 columns come second. With one standby a task and without tags, of all layouts as good one with the least to restore is
 chosen, in groups of usual size (``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
 
+**Loads**: with loads (``balance_by``) balance is that of ``by_load``, and the number of changes is not the least: only
+property 1, and that it comes to rest, hold as they do by number. Standbys are placed by number. A rack-aware strategy
+comes before loads.
+
 **Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies
 counts only as far as ``balance_subtopology`` bounds it; see ``rack_owners``.
 
@@ -45,10 +49,12 @@ no budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import nsmallest
 from uuid import UUID
 
 from kstreams_assign.assign.lags import KEPT_UP_TO
+from kstreams_assign.assign.least_movement.by_load import owners_by_load
 from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.least_movement.restores import least_loaded, send_back
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
@@ -59,7 +65,17 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
+    """Decide, by load if the cluster has loads. Raises ``ConfigError`` when a client has no lag for a stateful task."""
+    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True)
+    if not cluster.loads or not why_not_rack_aware(cluster, config):
+        return _decided(held, cluster, config)
+    owners, unsettled = owners_by_load(held, cluster.loads)
+    plan = Stage(held, owners, final_standbys(held, owners, config)).plan(config.max_warmup_replicas)
+    return replace(plan, probing=True) if unsettled else plan
+
+
+def least_movement_by_number(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as version 3: loads do not count."""
     return _decided(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
 
 
