@@ -30,7 +30,7 @@ class Kind:
     """What a played life is like: ``ours`` or all Java, settings, threads a process, and who reports an endpoint.
 
     ``quiet_ms``: the range of times without a change. ``probed``: the chance that a due probe comes before the next
-    change. ``restored_per_s``: offsets a second that a replica reads.
+    change. ``restored_per_s``: offsets a second that a replica reads. ``members_max``: fewer than others may have.
     """
 
     ours: bool = True
@@ -42,6 +42,7 @@ class Kind:
     quiet_ms: tuple[int, int] = (300_000, 500_000)
     probed: float = 0.8
     restored_per_s: int = 10_000
+    members_max: int | None = None
 
 
 AN_HOUR_MS = 3_600_000
@@ -99,6 +100,7 @@ def _sharing(infos: Iterator[AssignmentInfo]) -> tuple[AssignmentInfo, ...]:
 def play(kind: Kind, members: int, generations: int, seed: int) -> Life:
     """One life with up to ``members`` members, of ``generations`` generations; the same for the same seed."""
     chance = Random(seed)  # noqa: S311 - a seed, not a secret
+    members = min(members, kind.members_max or members)
     group = _group(kind, members)
     for _ in range(max(1, members * 9 // 10 // kind.threads)):
         _start(group, kind, chance)
