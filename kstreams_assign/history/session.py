@@ -144,9 +144,21 @@ def start_failure(said: str, log: Path) -> KStreamsAssignError:
     return SparkError(f"Spark did not start: {exceptions[-1] if exceptions else 'it said nothing'}; see {log}")
 
 
+_THEIR_PYTHON = (
+    "executors need the driver's version of Python, with this package and its extra history; name it with "
+    "--conf spark.pyspark.python=PATH"
+)
+
 FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     # what Spark's text has in it -> our error, and what to do; the first that fits
     (r"StateDirectoryLocked: ", StateDirectoryLocked, "end one of the two"),
+    (r"errors\.ConfigError: ", ConfigError, "nothing of this batch is in the tables"),
+    (
+        r"No module named '(?:kstreams_assign|pyarrow)|PYTHON_VERSION_MISMATCH|Cannot run program",
+        ConfigError,
+        _THEIR_PYTHON,
+    ),
+    (r"Master removed our application|SparkContext was shut down", SparkError, "see the logs of master and workers"),
     (r"No resolvable bootstrap urls|Invalid url in bootstrap", ConfigError, "--bootstrap-servers names no host"),
     (r"Failed to find data source: kafka", SparkError, "the Kafka connector is missing from Spark's class path"),
     (r"TopicAuthorization|GroupAuthorization|SaslAuthentication|SslAuthentication", BrokerError, "see --client"),

@@ -1,8 +1,10 @@
-"""``python cluster_driver.py MASTER MARKS CONF``: a driver of ``history follow``, as a process of its own.
+"""``python -m tests.history.cluster_driver MASTER MARKS CONF``: a driver of ``history follow`` as a process.
 
-It takes runs from standard input, one JSON object a line, and prints a JSON line for each batch, and one at the end of
-each run. All runs share one Spark. MARKS is a folder. A file ``kill-executor`` there makes the next Spark task kill its
-executor once all its files are written, and ``kill-driver`` makes this process die when the tables are half written.
+It prints how many executors there are. It takes runs from standard input, one JSON object a line, and prints a JSON
+line for each batch, and one at the end of each run. All runs share one Spark.
+
+MARKS is a folder. A file ``kill-executor`` there makes the next Spark task kill its executor once all its files are
+written, and ``kill-driver`` makes this process die when the tables are half written.
 Each executor leaves a file there that says where its package is.
 """
 
@@ -55,6 +57,8 @@ def main(master: str, marks: str, conf: str) -> None:
     """Start Spark, then do each run that standard input names."""
     follow.BatchJob = lambda *fields: MarkingJob(BatchJob(*fields), marks)  # type: ignore[assignment,misc]
     with spark_session(master, log=Path(marks, "driver.log"), settings=json.loads(conf)) as session:
+        executors = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        print_line({"executors": len(executors) - 1})  # the driver is listed, too
         for line in sys.stdin:
             asked = json.loads(line)
             layout, source = Layout(Path(asked["out"])), Broker(**asked["source"])

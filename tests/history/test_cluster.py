@@ -23,16 +23,16 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.schemas import arrow_table
 from kstreams_assign.local import LocalBroker
 from tests.chaos.reading import records as read_topic
+from tests.history import cluster_driver
 from tests.history.cluster import SETTINGS, Cluster, spark_cluster
 from tests.history.cluster_driver import KILL_DRIVER, KILL_EXECUTOR
 from tests.history.play import Raw, counted, cut, derived, derived_rows, fleet, rows, table_rows, write_records
-from tests.installed import build_wheel, install_wheel
+from tests.installed import ROOT, build_wheel, install_wheel
 from tests.worker.app import until
 
 PATIENCE_S = 400
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]  # several Sparks start, one after the other
 
-SCRIPT = Path(__file__).with_name("cluster_driver.py")
 TOPIC, PARTITIONS = "copied-offsets", 3
 AN_HOUR_MS = 3_600_000
 NEVER = str(2**63 - 1)
@@ -97,6 +97,10 @@ class Driver:
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
 
+    def executors(self) -> int:
+        """How many executors there are when the session begins."""
+        return self._line()["executors"]
+
     def until_records(self, wanted: int) -> None:
         """Wait for batches with so many records."""
         while wanted > 0:
@@ -116,8 +120,9 @@ class Driver:
 
 @contextmanager
 def driver(cluster: Cluster, marks: Path, **conf: str) -> Iterator[Driver]:
-    command = [sys.executable, str(SCRIPT), cluster.url, str(marks), json.dumps({**SETTINGS, **conf})]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    arguments = [cluster.url, str(marks), json.dumps({**SETTINGS, **conf})]
+    command = [sys.executable, "-m", cluster_driver.__name__, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Driver(process)
         finally:
@@ -179,6 +184,7 @@ def test_nothing_is_lost_or_doubled_when_executor_broker_and_driver_are_killed(c
     marks.mkdir()
     source = {**topic.source, "records_a_batch": 40}
     with driver(cluster, marks) as first:
+        assert first.executors() == len(pythons)
         (marks / KILL_EXECUTOR).touch()
         first.start_run(out=str(out), source=source, settings={"every_s": 0.2})
         first.until_records(topic.send(BATCHES[0]))
@@ -209,6 +215,7 @@ def test_nothing_is_lost_or_doubled_when_executor_broker_and_driver_are_killed(c
     moved.parent.mkdir()
     out.rename(moved)
     with driver(cluster, marks, **{"spark.driver.host": "localhost"}) as again:
+        assert again.executors() == len(pythons)
         again.start_run(out=str(moved), source=source, settings={"once": True})
         again.until_ended()
         everything = topic.records()
