@@ -66,7 +66,7 @@ def sums_of_folder(layout: Layout) -> RowSums:
 
 
 class Derived(NamedTuple):
-    """The derivation in one process, in seconds of processor time. ``decoding_s``: the decoding of the same bytes alone."""
+    """The derivation in one process, and the decoding of the same bytes alone, in seconds of processor time."""
 
     sums: RowSums
     deriving_s: float
