@@ -159,7 +159,7 @@ class Sampled:
 def send(broker: str, topic: str, records: Path, partitions: int) -> dict[str, Any]:
     """Write records into a new topic, each at the offset that its file says; return the source to read it from."""
     configs = {"max.message.bytes": str(RECORD_BYTES_MAX)}
-    ClusterAdmin(broker).create_topics({topic: partitions}, 60.0, configs=configs, replication_factor=1)
+    ClusterAdmin(broker).create_topics({topic: partitions}, 60.0, configs={topic: configs}, replication_factor=1)
     producer = Producer(
         {
             "bootstrap.servers": broker,

@@ -136,7 +136,7 @@ class CopiedTopic:
         self.broker = broker
         self.sent = 0
         configs = {"cleanup.policy": "compact", "segment.ms": str(AN_HOUR_MS), "min.compaction.lag.ms": NEVER}
-        ClusterAdmin(broker.bootstrap_servers).create_topics({TOPIC: PARTITIONS}, 60, configs=configs)
+        ClusterAdmin(broker.bootstrap_servers).create_topics({TOPIC: PARTITIONS}, 60, configs={TOPIC: configs})
 
     @property
     def source(self) -> dict[str, Any]:
