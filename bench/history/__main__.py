@@ -44,6 +44,9 @@ FLEET = Fleet(groups=1_000, members=200, generations=10, kinds=KINDS_THAT_FIT)
 QUICK = Fleet(groups=20, members=5, generations=5, partitions=4)
 WARM = Fleet(groups=4, members=5, generations=5, seed=1, partitions=4)
 RUNS = ("1x1", "1x2", "2x1")
+WORKERS = os.cpu_count() or 1
+"""Processes that write, derive and compare; none of that is timed by the wall clock."""
+
 MIB = 1 << 20
 RECORD_BYTES_MAX = 8 * MIB
 SAMPLED_EVERY_S = 0.5
@@ -75,7 +78,7 @@ class Outcome:
             self.results.append(
                 Result(f"history peak memory of an executor, {name}", peak_bytes / MIB, None, "", "MiB")
             )
-        differing = sums_of_folder(Layout(out)).differing(self.derived.sums)
+        differing = sums_of_folder(Layout(out), WORKERS).differing(self.derived.sums)
         self.differing += [f"{name}: table {table}, group {group}" for table, group in differing]
         equal = f"all {self.derived.sums.rows:,} rows are those of the derivation alone"
         verdict = f"{len(differing)} tables of groups differ" if differing else equal
@@ -95,10 +98,10 @@ def compare(plan: Plan) -> Outcome:
     """Each run in turn on one broker, then what the parts cost without Spark."""
     with tempfile.TemporaryDirectory(prefix="bench-history-", dir=os.environ.get("BENCH_FOLDER")) as folder:
         home = Path(folder)
-        write_fleet(home / "fleet", plan.fleet, workers=2)
+        write_fleet(home / "fleet", plan.fleet, WORKERS)
         write_fleet(home / "warm", WARM)
-        print(f"{plan.fleet.groups:,} groups written; now the derivation in one process", flush=True)
-        outcome = Outcome(derive_all(home / "fleet"))
+        print(f"{plan.fleet.groups:,} groups written; now the derivation without Spark", flush=True)
+        outcome = Outcome(derive_all(home / "fleet", WORKERS))
         derived = outcome.derived
         with LocalBroker(data_dir=home / "broker", settings={"log.retention.ms": "-1"}) as broker:
             sources = [

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from kstreams_assign.history.fleet import alternatives_of, what_if
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.schemas import arrow_table
 from kstreams_assign.local import LocalBroker
+from tests.chaos.reading import Unreadable
 from tests.chaos.reading import records as read_topic
 from tests.history import cluster_driver
 from tests.history.cluster import SETTINGS, Cluster, spark_cluster
@@ -151,9 +152,18 @@ class CopiedTopic:
         return len(records)
 
     def records(self) -> list[Raw]:
-        """What is there now, as a plain consumer reads it."""
-        messages = read_topic(self.broker.bootstrap_servers, TOPIC)
-        return [Raw(m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value()) for m in messages]
+        """What is there now, as a plain consumer reads it; a broker on a busy machine may be away for a moment."""
+        read: list[Raw] = []
+
+        def is_readable() -> bool:
+            with suppress(Unreadable):
+                messages = read_topic(self.broker.bootstrap_servers, TOPIC)
+                read[:] = [Raw(m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value()) for m in messages]
+                return True
+            return False
+
+        until(is_readable, PATIENCE_S)
+        return read
 
     def compact(self) -> list[Raw]:
         """Let the broker compact it, and return what is left: each key once, since time has closed all segments."""
@@ -163,7 +173,9 @@ class CopiedTopic:
         resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=entries)
         for done in admin.incremental_alter_configs([resource]).values():
             done.result(60)
-        until(lambda: max(Counter((record.partition, record.key) for record in self.records()).values()) == 1)
+        until(
+            lambda: max(Counter((record.partition, record.key) for record in self.records()).values()) == 1, PATIENCE_S
+        )
         return self.records()
 
 
@@ -174,7 +186,7 @@ def topic() -> Iterator[CopiedTopic]:
 
 
 def closing_records() -> list[Raw]:
-    """A record for each partition that is so late that the broker closes the segment before it."""
+    """A record for each partition that is so late that the broker closes the segment before it, if it is sent apart."""
     late_ms = max(record.timestamp_ms for batch in BATCHES for record in batch) + 2 * AN_HOUR_MS
     return [Raw(partition, 0, late_ms, b"\0\7late", b"x") for partition in range(PARTITIONS)]
 
@@ -202,7 +214,8 @@ def test_nothing_is_lost_or_doubled_when_executor_broker_and_driver_are_killed(c
         assert "starting Spark" not in second.stderr
 
         (marks / KILL_DRIVER).touch()
-        topic.send([*BATCHES[2], *closing_records()])
+        topic.send(BATCHES[2])
+        topic.send(closing_records())
         assert first.process.wait(PATIENCE_S) == -9
         (marks / KILL_DRIVER).unlink()
 
