@@ -22,7 +22,7 @@ LEADERS_WORK = (
 
 
 def _history(quick: bool) -> list[Result]:
-    from bench import history  # large, as the others: a process counts the memory of the one that started it
+    from bench.history import __main__ as history  # large, as the others: a process counts its parent's memory
 
     return history.measure(quick)
 

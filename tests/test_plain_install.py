@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import EXTRAS
+from tests.installed import ROOT, run
 from tests.plain_install import modules_of, required
 from tests.test_cli import paths_of_commands
-from tests.test_wheel import ROOT, run, wheel
+from tests.test_wheel import wheel
 
 __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)

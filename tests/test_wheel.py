@@ -1,52 +1,29 @@
-"""What users install: the wheel, in an environment of its own, out of the checkout's reach.
-
-The environment shares the locked packages by a path entry; that entry's own ``.pth`` files, the checkout's among them,
-are not read. So ``kstreams_assign`` can only come from the wheel.
-"""
+"""What users install: the wheel, in an environment of its own, out of the checkout's reach."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.installed import ROOT, build_wheel, install_wheel, run
+
 pytestmark = pytest.mark.timeout(600)  # whichever is first builds the wheel and installs it
 PURE_TESTS = ("wire", "assign", "group", "tasks", "observe")
 
 
-def run(*command: str | Path, folder: Path) -> str:
-    brief = os.environ | {"HYPOTHESIS_PROFILE": "brief"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=850, check=False, env=brief)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, folder=folder)
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory) -> Path:
     """The Python of an environment that holds the wheel and sees the locked packages."""
-    home = tmp_path_factory.mktemp("installed")
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel, folder=home)
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=home).strip()
-    Path(site, "locked.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    return python
+    return install_wheel(wheel, tmp_path_factory.mktemp("installed"))
 
 
 def test_the_examples_pass_a_strict_type_checker_against_the_wheel(python):

@@ -42,7 +42,7 @@ class Settings:
     once: bool = False
     every_s: float = 5.0
     tasks: int | None = None
-    """How many Spark tasks derive a batch; None: four for each core, since groups differ in size."""
+    """How many Spark tasks derive a batch; None: four for each core that is there, since groups differ in size."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Batches:
     def __init__(
         self,
         writer: HistoryWriter,
-        tasks: int,
+        tasks: int | None,
         sampler: Sampler | None,
         watch: Watcher,
         reached: Boundary = no_boundary,
@@ -86,7 +86,8 @@ class Batches:
             compact(self._writer, today(), self._reached)
         ends, note = self._ends(records)
         job = BatchJob(self._writer.layout, batch, self._writer.states(), ends)
-        staged = derive_batch(records, job, self._tasks)
+        tasks = self._tasks or 4 * records.sparkSession.sparkContext.defaultParallelism  # executors come and go
+        staged = derive_batch(records, job, tasks)
         self._reached("derived")
         self._writer.publish(batch, staged, self._reached)
         self._watch(_report(batch, staged, monotonic_ms() - started_ms, note))
@@ -123,8 +124,7 @@ def following(
         check_folder(layout)
         writer = HistoryWriter(layout, reached)
         compact(writer, today(), reached)
-        tasks = settings.tasks or 4 * session.sparkContext.defaultParallelism
-        batches = Batches(writer, tasks, sampler, watch, reached)
+        batches = Batches(writer, settings.tasks, sampler, watch, reached)
         query = _start(source.stream(session), batches, layout, settings)
         try:
             yield query

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kstreams_assign.assign.java_order import text_hash
 from kstreams_assign.group.dialects import APACHE
-from kstreams_assign.history.lives import KINDS, Life, play
+from kstreams_assign.history.lives import KINDS, Kind, Life, play
 from kstreams_assign.history.played import PlayedGeneration, PlayedMember
 from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.model import NO_PROBE_MS, HostInfo
@@ -170,12 +170,14 @@ class Fleet:
     generations: int = 10
     seed: int = 0
     partitions: int = OFFSETS_PARTITIONS
+    kinds: tuple[Kind, ...] = KINDS
 
     @cached_property
     def lives(self) -> tuple[Life, ...]:
         """Two of each kind, as far as there are groups for them."""
-        wanted = min(self.groups, 2 * len(KINDS))
-        return tuple(play(KINDS[n % len(KINDS)], self.members, self.generations, self.seed + n) for n in range(wanted))
+        wanted = min(self.groups, 2 * len(self.kinds))
+        kinds = (self.kinds[n % len(self.kinds)] for n in range(wanted))
+        return tuple(play(kind, self.members, self.generations, self.seed + n) for n, kind in enumerate(kinds))
 
     @cached_property
     def names(self) -> tuple[Name, ...]:

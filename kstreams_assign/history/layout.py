@@ -57,3 +57,9 @@ def held(layout: Layout) -> Iterator[None]:
         ) from error
     with lock:
         yield
+
+
+def refuse_second_run(layout: Layout) -> None:
+    """Raise what ``held`` would: before Spark starts, which takes seconds and the cluster's cores."""
+    with held(layout):
+        pass

@@ -21,7 +21,7 @@ from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
-from kstreams_assign.history.layout import Layout, held
+from kstreams_assign.history.layout import Layout, held, refuse_second_run
 from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.history.source import TOPIC, Broker, Folder, Source
@@ -53,6 +53,7 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises errors of ``errors``."""
     layout = Layout(asked.out.absolute())
     check_folder(layout)
+    refuse_second_run(layout)
     source, sampler = source_of(asked)
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with (

@@ -27,7 +27,11 @@ Inputs = Mapping[TaskId, tuple[TopicPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a played life is like: ``ours`` or all Java, settings, threads a process, and who reports an endpoint."""
+    """What a played life is like: ``ours`` or all Java, settings, threads a process, and who reports an endpoint.
+
+    ``quiet_ms``: the range of times without a change. ``probed``: the chance that a due probe comes before the next
+    change. ``restored_per_s``: offsets a second that a replica reads. ``members_max``: fewer than others may have.
+    """
 
     ours: bool = True
     standbys: int = 0
@@ -35,7 +39,19 @@ class Kind:
     endpoints: bool = False
     tags: bool = False
     warmups: int = 2
+    quiet_ms: tuple[int, int] = (300_000, 500_000)
+    probed: float = 0.8
+    restored_per_s: int = 10_000
+    members_max: int | None = None
 
+
+AN_HOUR_MS = 3_600_000
+
+STORM = Kind(threads=2, quiet_ms=(200, 4_000), probed=0.0)
+"""Processes come, crash and return within seconds; no rebalance has an effect for long."""
+
+SLOW = Kind(ours=False, standbys=1, quiet_ms=(6 * AN_HOUR_MS, 72 * AN_HOUR_MS), probed=1.0, restored_per_s=20)
+"""A change every few days, and replicas that need most of an hour: probe after probe."""
 
 KINDS = (
     Kind(standbys=1, threads=2, tags=True),
@@ -44,6 +60,10 @@ KINDS = (
     Kind(ours=False, threads=2, warmups=4),
     Kind(standbys=1, threads=4, endpoints=True),
     Kind(ours=False, threads=1, endpoints=True),
+    STORM,
+    replace(STORM, ours=False),
+    SLOW,
+    replace(SLOW, ours=True),
 )
 
 
@@ -80,6 +100,7 @@ def _sharing(infos: Iterator[AssignmentInfo]) -> tuple[AssignmentInfo, ...]:
 def play(kind: Kind, members: int, generations: int, seed: int) -> Life:
     """One life with up to ``members`` members, of ``generations`` generations; the same for the same seed."""
     chance = Random(seed)  # noqa: S311 - a seed, not a secret
+    members = min(members, kind.members_max or members)
     group = _group(kind, members)
     for _ in range(max(1, members * 9 // 10 // kind.threads)):
         _start(group, kind, chance)
@@ -95,7 +116,7 @@ def play(kind: Kind, members: int, generations: int, seed: int) -> Life:
         events += [commit for commit in commits if chance.random() < COMMITTED]
         events += _commits(group.now_ms - 1, orphans, inputs)
         events.append(completed)
-        group.wait(chance.randint(50, 400))
+        group.wait(chance.randint(50, 400), kind.restored_per_s)
         let_go = before.keys() - owners.keys()  # before the follow-up
         events += _commits(group.now_ms, let_go, inputs)
         events += _commits(group.now_ms, moved, inputs)
@@ -130,11 +151,11 @@ def _start(group: FleetGroup, kind: Kind, chance: Random) -> PlayedProcess:
 def _next_event(group: FleetGroup, kind: Kind, members: int, chance: Random) -> None:
     """What leads to the next generation: the follow-up of this one, its probe, or a change in the group."""
     if group.withheld:
-        group.wait(chance.randint(100, 1_000))
-    elif group.probe_ms is not None and chance.random() < 0.8:
-        group.wait(max(0, group.probe_ms - group.now_ms) + chance.randint(100, 3_000))
+        group.wait(chance.randint(100, 1_000), kind.restored_per_s)
+    elif group.probe_ms is not None and chance.random() < kind.probed:
+        group.wait(max(0, group.probe_ms - group.now_ms) + chance.randint(100, 3_000), kind.restored_per_s)
     else:
-        group.wait(chance.randint(300_000, 500_000))
+        group.wait(chance.randint(*kind.quiet_ms), kind.restored_per_s)
         _change(group, kind, members, chance)
 
 

@@ -11,11 +11,13 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import (
     BrokerError,
@@ -40,6 +42,10 @@ _DEBIANS_TRUST = Path("/etc/ssl/certs/java/cacerts")
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
+_PYTHON = "spark.pyspark.python"
+
+_LOOK_EVERY_S, _SETTLED_MS, _SILENT_MS = 0.1, 1_000, 10_000
+
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,13 +67,17 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
 
-    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark does not
+    With ``kafka`` the connector is brought along (fetched once, by Spark). On a cluster the block begins when executors
+    have registered, since work is divided by their cores. Raises ``SparkError`` when Spark does not
     start or cannot have the connector, ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or
     ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
-    session = _started(master, log, {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})})
+    all_settings = {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})}
+    session = _started(master, log, all_settings)
     gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
     try:
+        if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
+            _await_executors(session, log)
         yield session
     finally:
         session.stop()
@@ -88,18 +98,19 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
     if master.startswith("local"):
         conf.setAll([("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")])
     conf.setAll([*settings.items(), (_JAVA_OPTIONS, " ".join([*_java_options(), settings.get(_JAVA_OPTIONS, "")]))])
-    # Workers on this machine run this very Python, whichever "python3" is on the path.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Executors run this very Python, whichever "python3" is on the path. pyspark itself reads the variable alone.
+    python = settings.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
     # It would print each error on the terminal, with three stack traces, before it raises it.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output, _java_home(java.parent.parent):
+        with log.open("ab") as output, _environment(JAVA_HOME=str(java.parent.parent), PYSPARK_PYTHON=python):
+            begin = output.tell()
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (PySparkRuntimeError, Py4JError) as error:
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as in _end
-        raise start_failure(log.read_text(encoding="utf-8", errors="replace"), log) from error
+        raise start_failure(log.read_bytes()[begin:].decode(errors="replace"), log) from error
     except OSError as error:
         raise launch_failure(error, os.environ.get("SPARK_HOME")) from error
 
@@ -124,13 +135,30 @@ def start_failure(said: str, log: Path) -> KStreamsAssignError:
         )
     if "Master must either be" in said or "Could not parse Master URL" in said:
         return ConfigError("--master is not allowed; give local[*], spark://HOST:PORT, yarn or k8s://...")
+    if ended := re.findall(r"Application has been killed\. Reason: (.+)", said):
+        return SparkError(
+            f"the cluster of --master ended the application: {ended[-1]}; if the address is right, the logs of the "
+            f"master and its workers say why; see {log}"
+        )
     exceptions = re.findall(r"^(?:Exception in thread .main. |Error: )(.+)$", said, re.MULTILINE)
     return SparkError(f"Spark did not start: {exceptions[-1] if exceptions else 'it said nothing'}; see {log}")
 
 
+_THEIR_PYTHON = (
+    "executors need the driver's version of Python, with this package and its extra history; name it with "
+    "--conf spark.pyspark.python=PATH"
+)
+
 FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     # what Spark's text has in it -> our error, and what to do; the first that fits
     (r"StateDirectoryLocked: ", StateDirectoryLocked, "end one of the two"),
+    (r"errors\.ConfigError: ", ConfigError, "nothing of this batch is in the tables"),
+    (
+        r"No module named '(?:kstreams_assign|pyarrow)|PYTHON_VERSION_MISMATCH|Cannot run program",
+        ConfigError,
+        _THEIR_PYTHON,
+    ),
+    (r"Master removed our application|SparkContext was shut down", SparkError, "see the logs of master and workers"),
     (r"No resolvable bootstrap urls|Invalid url in bootstrap", ConfigError, "--bootstrap-servers names no host"),
     (r"Failed to find data source: kafka", SparkError, "the Kafka connector is missing from Spark's class path"),
     (r"TopicAuthorization|GroupAuthorization|SaslAuthentication|SslAuthentication", BrokerError, "see --client"),
@@ -168,16 +196,38 @@ def _java_options() -> list[str]:
 
 
 @contextmanager
-def _java_home(home: Path) -> Iterator[None]:
-    """Spark's scripts look for Java in the environment alone."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables for the block: Spark's scripts look for Java there alone, and pyspark for the executors' Python."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        del os.environ["JAVA_HOME"]
-        if before is not None:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
+
+
+def _await_executors(session: SparkSession, log: Path) -> None:
+    """Wait until executors have registered, and no other follows within a second.
+
+    Otherwise the first job would be divided as if there were two cores. Raises ``SparkError`` if the cluster ends the
+    application.
+    """
+    context: Any = session.sparkContext._jsc.sc()  # noqa: SLF001 - pyspark does not show executors
+    said_ms = changed_ms = monotonic_ms()
+    executors = 0
+    while not executors or monotonic_ms() - changed_ms < _SETTLED_MS:
+        if context.isStopped():
+            raise SparkError(f"the Spark cluster ended the application before it had an executor; see {log}")
+        present = len(context.statusTracker().getExecutorInfos()) - 1  # the driver is listed, too
+        if present != executors:
+            executors, changed_ms = present, monotonic_ms()
+        if not executors and monotonic_ms() - said_ms >= _SILENT_MS:
+            said_ms = monotonic_ms()
+            print(f"waiting for an executor: are cores and memory free? See {log}", file=sys.stderr, flush=True)
+        threading.Event().wait(_LOOK_EVERY_S)
 
 
 def _end(gateway: object) -> None:

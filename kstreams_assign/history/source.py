@@ -38,11 +38,13 @@ class Broker:
     """How many the topic has. Naming them keeps Spark's reader out of a group, which would write into the topic."""
     records_a_batch: int = 500_000
     """A first run has years to catch up with; not all at once."""
+    topic: str = TOPIC
+    """A copy of the topic, for tests and measurements."""
 
     def stream(self, session: SparkSession) -> DataFrame:
         options = {
             "kafka.bootstrap.servers": self.bootstrap_servers,
-            "assign": json.dumps({TOPIC: list(range(self.partitions))}),
+            "assign": json.dumps({self.topic: list(range(self.partitions))}),
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(self.records_a_batch),
             # Records that were compacted away while no query followed are lost; that is no reason to stop.

@@ -106,8 +106,10 @@ class HistoryWriter:
     def publish(self, batch: int, staged: Sequence[Staged], reached: Boundary = no_boundary) -> None:
         """Show what the tasks of a batch staged.
 
-        Raises ``StateDirectoryLocked`` if another run has made itself the writer since.
+        Raises ``StateDirectoryLocked`` if another run has made itself the writer since, ``ConfigError`` for files that
+        are not in the folder as this host sees it.
         """
+        self._refuse_files_elsewhere(staged)
         files: dict[str, list[DataFile]] = {}
         for row in (*staged, *self._counts(batch, staged)):
             if row.path:
@@ -130,6 +132,16 @@ class HistoryWriter:
                 f"--out {self.layout.root}: another run writes to it now, {self._states.writer}; this run has ended, "
                 "and the other one continues"
             )
+
+    def _refuse_files_elsewhere(self, staged: Sequence[Staged]) -> None:
+        """A commit that names a file on an executor's own disk would make the table unreadable."""
+        for row in staged:
+            path = self.layout.table(row.table) / row.path
+            if row.path and not (path.is_file() and path.stat().st_size == row.size):
+                raise ConfigError(
+                    f"--out {self.layout.root}: an executor wrote {row.table}/{row.path}, but host {platform.node()} "
+                    "does not see that file; name a folder that the driver and all executors share"
+                )
 
     def _decide(self, batch: int, states: Sequence[DataFile]) -> None:
         self.refuse_other_writer()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kstreams_assign.history.delta import Snapshot
+from kstreams_assign.history.derive import derive, derive_strangers
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import BUCKETS, Layout
+from kstreams_assign.history.records import RawRecords, key_of
+from kstreams_assign.history.schemas import arrow_table
 from kstreams_assign.history.staging import BatchJob, Staged
-from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.history.tables import COLUMNS, Tables, joined_tables
 from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.history.writing import HistoryWriter
 
@@ -114,6 +119,38 @@ def table_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of one table, with their day."""
     table = Snapshot(folder)
     return table.read(sorted(table.columns)).to_pylist()
+
+
+def derived(records: Iterable[Raw]) -> Tables:
+    """The tables of the pure derivation: each group's records in one call, without batches, files or states."""
+    groups: dict[str | None, list[Raw]] = {}
+    for record in records:
+        groups.setdefault(key_of(record.key).group, []).append(record)
+    columns = {group: RawRecords(*zip(*own, strict=True)) for group, own in groups.items()}
+    return joined_tables(
+        derive_strangers(own) if group is None else derive(None, own)[1] for group, own in columns.items()
+    )
+
+
+def derived_rows(records: Iterable[Raw]) -> dict[str, list[str]]:
+    """``derived`` in the form of ``rows``; ``counts`` is empty, since its rows depend on batches."""
+    tables = derived(records)
+    return {name: [] if name == "counts" else sorted(map(repr, dated_rows(name, tables))) for name in COLUMNS}
+
+
+def dated_rows(name: str, tables: Tables) -> Iterator[dict[str, Any]]:
+    """The rows of a derived table as ``table_rows`` returns those of a folder."""
+    for row in arrow_table(name, tables[name]).to_pylist():
+        day = datetime.fromtimestamp(row["time_ms"] / 1000, UTC).date()
+        yield dict(sorted({**row, "day": day}.items()))
+
+
+def counted(counts: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """The records of each kind, over all rows of ``counts``."""
+    totals: Counter[str] = Counter()
+    for row in counts:
+        totals[row["kind"]] += row["records"]
+    return totals
 
 
 def write_records(folder: Path, name: str, records: Sequence[Raw]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import groupby
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,13 +11,20 @@ import pytest
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.errors import DeliveryFailed
 from kstreams_assign.history.derive import derive
-from kstreams_assign.history.generate import BATCH_OVERHEAD_BYTES, MESSAGE_BYTES_MAX, Fleet, Name, write_fleet
-from kstreams_assign.history.lives import KINDS
+from kstreams_assign.history.generate import (
+    BATCH_OVERHEAD_BYTES,
+    MESSAGE_BYTES_MAX,
+    Fleet,
+    Name,
+    named_records,
+    write_fleet,
+)
+from kstreams_assign.history.lives import KINDS, SLOW, STORM, play
 from kstreams_assign.history.records import Kind, key_of
 from kstreams_assign.wire import decode_group_metadata, decode_offset_commit
 from tests.history.groups import columns, rows
 
-FLEET = Fleet(groups=14, members=8, generations=6, seed=5, partitions=3)
+FLEET = Fleet(groups=22, members=8, generations=6, seed=5, partitions=3)
 
 
 @cache
@@ -46,8 +54,8 @@ def test_every_group_lives_for_its_generations_with_no_more_members_than_said():
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others():
-    same_seed = Fleet(groups=14, members=8, generations=6, seed=5, partitions=3)
-    other = Fleet(groups=14, members=8, generations=6, seed=6, partitions=3)
+    same_seed = Fleet(groups=22, members=8, generations=6, seed=5, partitions=3)
+    other = Fleet(groups=22, members=8, generations=6, seed=6, partitions=3)
     assert everything(same_seed) == everything()
     assert not {record.value for record in everything(other)} & {record.value for record in everything()}
 
@@ -90,6 +98,26 @@ def test_planned_movements_are_warm_and_their_tasks_are_committed_before_and_aft
     assert all(row["gap_ms"] > 0 for row in moved)
 
 
+def life_rows(kind, table):
+    life = play(kind, members=8, generations=12, seed=2)
+    return rows(derive(None, columns(list(named_records(life, Name("life", 0, 0)))))[1], table)
+
+
+def test_in_a_storm_members_change_before_a_rebalance_has_an_effect():
+    rebalances = life_rows(STORM, "rebalances")
+    assert rebalances[-1]["time_ms"] - rebalances[0]["time_ms"] < 60_000
+    assert {row["cause"] for row in rebalances} >= {"join", "leave"}
+    assert "probe" not in {row["cause"] for row in rebalances}
+
+
+def test_a_slow_group_probes_for_an_hour_and_changes_every_few_days():
+    rebalances = life_rows(SLOW, "rebalances")
+    causes = [row["cause"] for row in rebalances]
+    assert "probe" in causes
+    assert max(len(list(same)) for cause, same in groupby(causes) if cause == "probe") > 2
+    assert rebalances[-1]["time_ms"] - rebalances[0]["time_ms"] > 12 * 3_600_000
+
+
 def test_a_group_stands_in_the_partition_where_the_broker_looks_for_it():
     """Java: ``Utils.abs("hello".hashCode()) % 50`` with 99162322, and a negative hash, "kstreams".hashCode()."""
     assert Name("hello", 0, 0).partition == 99_162_322 % 50
@@ -102,7 +130,7 @@ def test_a_group_stands_in_the_partition_where_the_broker_looks_for_it():
 def test_files_hold_each_partition_in_the_order_of_time(tmp_path):
     written = write_fleet(tmp_path / "one", FLEET)
     assert write_fleet(tmp_path / "two", FLEET, workers=2) == written
-    assert (written.groups, written.generations, written.too_large) == (14, 14 * 6, [])
+    assert (written.groups, written.generations, written.too_large) == (22, 22 * 6, [])
     commits = 0
     for partition in range(FLEET.partitions):
         table = pq.read_table(tmp_path / "one" / f"partition-{partition:05d}.parquet")

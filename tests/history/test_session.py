@@ -27,6 +27,10 @@ NO_MEMORY = """
 Error occurred during initialization of VM
 Exception in thread "main" java.lang.OutOfMemoryError: Java heap space
 """
+NO_MASTER = """
+26/11/26 10:09:21 ERROR StandaloneSchedulerBackend: \
+Application has been killed. Reason: All masters are unresponsive! Giving up.
+"""
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,7 @@ Exception in thread "main" java.lang.OutOfMemoryError: Java heap space
     [
         (NO_CONNECTOR, SparkError, r"could not fetch its Kafka connector \(org.apache.spark#spark-sql-kafka.*--conf"),
         (WRONG_MASTER, ConfigError, r"--master is not allowed; give local\[\*\]"),
+        (NO_MASTER, SparkError, "the cluster of --master ended the application: All masters are unresponsive! Giving"),
         (NO_MEMORY, SparkError, "did not start: java.lang.OutOfMemoryError: Java heap space; see spark.log"),
         ("", SparkError, "did not start: it said nothing; see spark.log"),
     ],

@@ -149,6 +149,20 @@ def test_what_a_task_staged_that_was_run_again_is_in_no_table(undisturbed, tmp_p
     assert rows(layout) == undisturbed
 
 
+@pytest.mark.parametrize("table", ["members", STATES])
+def test_a_batch_whose_files_are_on_an_executors_own_disk_is_refused(table, tmp_path, undisturbed):
+    layout = Layout(tmp_path)
+    writer = HistoryWriter(layout)
+    staged = stage(writer, 0, BATCHES[0])
+    file = next(layout.table(row.table) / row.path for row in staged if row.table == table and row.path)
+    file.rename(tmp_path / "own-disk")
+    with pytest.raises(ConfigError, match=rf"an executor wrote {table}/.*; name a folder that .* all executors share"):
+        writer.publish(0, staged)
+    assert writer.batch == HistoryWriter(layout).batch == -1
+    run(layout, BATCHES)
+    assert rows(layout) == undisturbed
+
+
 def test_one_file_of_states_a_bucket_is_kept(tmp_path):
     layout = Layout(tmp_path)
     run(layout, cut(RECORDS, 6))
