@@ -141,8 +141,8 @@ def test_a_wait_that_nobody_ends_is_noticed(monkeypatch):
     real = leader.encode_group
 
     def without_date(*facts):
-        *rest, _, trim = facts
-        return real(*rest, None, trim)
+        *rest, _, loads, trim = facts
+        return real(*rest, None, loads, trim)
 
     monkeypatch.setattr(leader, "encode_group", without_date)
     played = play_with(Fault(60_000, "restart", 1, 10_000_000), scenario=replace(GROUP_OF_THREE, safety_ms=400_000))
