@@ -135,7 +135,8 @@ class EarlyRequestsEnd(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._decided: object = None
-        self._leader: Process | None = None
+        self._leaders: dict[int, Process] = {}
+        """By generation: one that no broker has stored may be followed by the one before it, with that one's leader."""
         self._replicas: dict[Process, int] = {}
         self._asked: Counter[Process] = Counter()
 
@@ -151,14 +152,16 @@ class EarlyRequestsEnd(Checker):
         decided = process, {member.member_id for member in members}, decision.placements
         if decided != self._decided or question.end_offsets is None:
             self._asked.clear()
-        self._decided, self._leader = decided, process
+        self._decided = decided
+        self._leaders[self.world.coordinator.generation] = process
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
         self._replicas[process] = len(adopted.standby | adopted.warmup)
 
     def asked_early(self, process: Process) -> None:
-        if process is self._leader or classic(process).machine.generation != self.world.coordinator.generation:
-            return  # in the second case the next generation has begun, of which it has no assignment yet
+        generation = classic(process).machine.generation
+        if generation != self.world.coordinator.generation or self._leaders.get(generation) is process:
+            return  # in the first case the next generation has begun, of which it has no assignment yet
         self._asked[process] += 1
         replicas = self._replicas[process]
         if (asked := self._asked[process]) > replicas:
