@@ -86,7 +86,7 @@ def spark_cluster(folder: Path, pythons: Sequence[Path], cores: int = 1, memory:
                 "--memory",
                 memory,
                 "--work-dir",
-                str(folder / "work"),
+                str(folder / f"work-{number}"),
             ]
             command = [*_listen("worker.Worker"), *offers, url]
             workers.append(ends.enter_context(_daemon(folder, f"worker-{number}", command, python)))

@@ -96,6 +96,11 @@ def test_a_spark_submit_that_cannot_run_is_not_blamed_on_a_spark_home_that_is_no
         ("org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed", BrokerError),
         ("org.apache.spark.SparkException: Failed to find data source: kafka. Deploy", SparkError),
         ("java.io.IOException: No space left on device", SparkError),
+        ("ModuleNotFoundError: No module named 'kstreams_assign'", ConfigError),
+        ("pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.12", ConfigError),
+        ('java.io.IOException: Cannot run program "/nowhere/python": error=2', ConfigError),
+        ("kstreams_assign.errors.ConfigError: --out history: an executor wrote members/a.parquet", ConfigError),
+        ("org.apache.spark.SparkException: Job aborted: Master removed our application: FAILED", SparkError),
         ("an error that is not known", SparkError),
     ],
 )
