@@ -15,6 +15,7 @@ from kstreams_assign.sim.faults import NO_FAULTS, PROCESS_FAULTS, Fault
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.timeline import START_MS
+from kstreams_assign.sim.transcript import script_of
 from tests.samples import sample
 from tests.sim.bugs import BUGS, lease_ignored
 from tests.sim.mixed_bugs import MIXED_BUGS
@@ -45,6 +46,26 @@ def test_all_invariants_hold_under_faults_and_the_group_comes_to_rest(exactly_on
     played = [play(Script.draw(seed, faults=True, exactly_once=exactly_once)) for seed in SEEDS]
     assert [violation for outcome in played for violation in outcome.violations] == []
     assert sum(outcome.rebalances for outcome in played) > 3 * len(SEEDS)
+
+
+A_GENERATION_LOST = """\
+simulate 81026212
+scenario processes=2 stateless_partitions=0 max_warmup_replicas=3 acceptable_recovery_lag=0 \
+assignor='high_availability' first_records=100000 records_per_s=200 restored_per_s=20000 late=(49255,82906) \
+state_cleanup_delay_ms=0 exactly_once=True
+faults lost_message=0.03 slow_commit=0.30000000000000004
+wreck 0 at 84710 for 1273
+pause 1 at 111094 for 39371
+move_coordinator 0 at 117475 for 179
+slow_disk 0 at 129100 for 18207
+pause 0 at 159142 for 14278
+move_coordinator 0 at 169720 for 78
+"""
+"""The coordinator moves before a decision of P1 is stored, so P0 leads the generation before, and asks early."""
+
+
+def test_the_leader_of_a_generation_that_comes_back_may_ask_early_again():
+    assert play(script_of(A_GENERATION_LOST)).violations == ()
 
 
 def test_replicas_are_judged_only_after_all_input_is_processed():
