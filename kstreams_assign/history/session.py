@@ -68,9 +68,10 @@ def spark_session(
     """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
 
     With ``kafka`` the connector is brought along (fetched once, by Spark). On a cluster the block begins when executors
-    have registered, since work is divided by their cores. Raises ``SparkError`` when Spark does not
-    start or cannot have the connector, ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or
-    ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
+    have registered, since work is divided by their cores.
+
+    Raises ``SparkError`` when Spark does not start or cannot have the connector, ``ExtraMissing`` when it is not
+    installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
     all_settings = {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})}
     session = _started(master, log, all_settings)

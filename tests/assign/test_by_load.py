@@ -78,6 +78,12 @@ def problem(seed, clients_max=7, tasks_max=30):
     return replace(cluster, loads=loads), config, ends, random.choice(list(ROUNDS_MAX))
 
 
+def converged(cluster, config, ends, offsets_per_round):
+    """Return the rounds of such a group."""
+    rounds_max = ROUNDS_MAX[offsets_per_round]
+    return converge(cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=rounds_max)
+
+
 def slow_moves(cluster, owners):
     """Yield each single move that the stated thresholds allow."""
     tasks = sorted(owners)
@@ -96,14 +102,7 @@ def slow_moves(cluster, owners):
 @given(seed=SEEDS)
 def test_every_group_comes_to_rest_where_no_single_move_is_allowed(seed):
     cluster, config, ends, offsets_per_round = problem(seed)
-    rounds = converge(
-        cluster,
-        config,
-        least_movement,
-        ends,
-        offsets_per_round=offsets_per_round,
-        rounds_max=ROUNDS_MAX[offsets_per_round],
-    )
+    rounds = converged(cluster, config, ends, offsets_per_round)
     assert [text for each in rounds for text in check(each.cluster, config, each.plan)] == []
     last = rounds[-1]
     if offsets_per_round > 1:  # else a warm-up may take as many rounds as it has offsets
@@ -124,14 +123,7 @@ def test_the_levels_in_falling_order_become_smaller_with_every_round_that_moves_
     cluster, config, ends, offsets_per_round = problem(seed)
     if not cluster.loads:
         return
-    rounds = converge(
-        cluster,
-        config,
-        least_movement,
-        ends,
-        offsets_per_round=offsets_per_round,
-        rounds_max=ROUNDS_MAX[offsets_per_round],
-    )
+    rounds = converged(cluster, config, ends, offsets_per_round)
     tasks = sorted(cluster.tasks)
     weights, threads = dict(zip(tasks, weigh(tasks, cluster.loads), strict=True)), cluster.capacities
 

@@ -33,10 +33,8 @@ class OffsetsGoOn(Checker):
                 )
 
 
-class OutputsComplete(Checker):
-    """At least once, input is committed only after its outputs; no output is left out, some may be sent again."""
-
-    invariant = "committed input has its outputs"
+class _Reaching(Checker):
+    """Knows the input offset up to which each partition has what its subclass counts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,6 +42,12 @@ class OutputsComplete(Checker):
 
     def _reach(self, partition: TopicPartition) -> int:
         return self._reached.get(partition, self.world.logs.firsts.get(partition, 0))
+
+
+class OutputsComplete(_Reaching):
+    """At least once, input is committed only after its outputs; no output is left out, some may be sent again."""
+
+    invariant = "committed input has its outputs"
 
     def sent(self, process: Process, outputs: Outputs) -> None:
         if outputs.first > (reached := self._reach(outputs.partition)):
@@ -78,14 +82,10 @@ class NoWorkLost(Checker):
             self.report_violation(f"{process.run.name} begins {task} after input whose results are lost")
 
 
-class OnceOnly(Checker):
+class OnceOnly(_Reaching):
     """Exactly once, committed transactions continue each other: no input has its results twice, and none is skipped."""
 
     invariant = "each input has its results once"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reached: dict[TopicPartition, int] = {}
 
     def transacted(self, process: Process, shares: Sequence[Share]) -> None:
         for share in shares:
@@ -95,9 +95,6 @@ class OnceOnly(Checker):
                         f"{process.run.name} commits results of {partition} from {first} on; they reach {reached}"
                     )
                 self._reached[partition] = share.offsets[partition]
-
-    def _reach(self, partition: TopicPartition) -> int:
-        return self._reached.get(partition, self.world.logs.firsts.get(partition, 0))
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
         if self.world.scenario.exactly_once and may_commit(self.world, process, task):
