@@ -29,6 +29,7 @@ from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
 from tests.fast_files import keep_byte_code, write_files_to_memory
+from tests.order import ByFile, place
 from tests.samples import BRIEF_EXAMPLES
 from tests.watch import Watch
 
@@ -341,25 +342,6 @@ NOTHING_QUICK = (
 )
 """Beginnings of node ids, and ends of file names: ``make check`` does not even import such a file."""
 
-TOGETHER = (
-    ("tests/docker/", "tests/mixed/", "tests/releases/"),
-    ("tests/history/",),
-    ("tests/docs_site/test_build.py", "tests/docs_site/test_reference.py"),
-)
-"""In a run by several processes one process gets all tests of such a group, and these come first. They share something
-slow to start (Spark, the built site), or keep a machine busy (containers, Java)."""
-
-LONG = (
-    "tests/worker/crash/",
-    "tests/worker/test_access.py",
-    "tests/test_plain_install.py",
-    "tests/test_wheel.py",
-    "tests/processes/",
-    "tests/worker/test_warm_",
-    "tests/adapters/test_kafka_python_connections.py",
-)
-"""These take longest, so they come next, and none is the last. The tests of every other file stay together, too."""
-
 
 def has_nothing_quick(file: str) -> bool:
     """Whether no test of the file, named from the project's folder on, may be quick."""
@@ -395,7 +377,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("quick")
             if has_nothing_quick(item.nodeid.partition("::")[0]):
                 raise pytest.UsageError(f"{item.nodeid} is quick, but make check leaves out its file (NOTHING_QUICK)")
-    items.sort(key=lambda item: _place(item.nodeid))
+    items.sort(key=lambda item: place(item.nodeid))
     yield
     missing = _missing(config, _parts_needed(items))
     config.stash[LEFT_OUT] = {}
@@ -412,23 +394,10 @@ def _starts_a_broker(item: pytest.Item) -> bool:
     return any(code is not None and "LocalBroker" in code.co_names for code in codes)
 
 
-def _place(nodeid: str) -> int:
-    """Return the number of a test's group in the order of a run."""
-    groups = (*TOGETHER, LONG)
-    return next((at for at, files in enumerate(groups) if nodeid.startswith(files)), len(groups))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Assign tests to processes: xdist's own groups do not know the test ids of this pytest."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFolder(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            at = _place(nodeid)
-            return str(at) if at < len(TOGETHER) else nodeid.partition("::")[0]
-
-    return ByFolder(config, log)
+    """Assign tests to processes."""
+    return ByFile(config, log)
 
 
 def _parts_needed(items: list[pytest.Item]) -> list[str]:

@@ -84,6 +84,21 @@ def test_in_a_run_by_several_processes_the_tests_of_a_file_stay_together():
     assert {process for process, _ in places} == {"gw0", "gw1"}
 
 
+def test_a_test_that_ends_its_process_fails_once_and_the_others_run(tmp_path):
+    lines = ["import os", "import pytest"]
+    lines += ["@pytest.mark.parametrize('number', range(9))", "def test(number):", "    if number in (0, 4, 8):"]
+    lines += ["        os._exit(1)"]
+    (tmp_path / "test_some.py").write_text("\n".join(lines))
+    (tmp_path / "conftest.py").write_text("from tests.order import ByFile as pytest_xdist_make_scheduler")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, "--max-worker-restart", "5"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.stdout.splitlines()[-1].strip("= ").startswith("3 failed, 6 passed")
+    assert done.stdout.count("replacing crashed worker") == 3
+
+
 def test_make_check_runs_what_needs_no_part_asks_for_none_and_counts_on_its_last_line():
     done = run_without_jars("-m", "quick", *BY_SEVERAL, strict="1")
     assert done.returncode == 0, done.stdout + done.stderr

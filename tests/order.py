@@ -1,0 +1,56 @@
+"""In what order tests run, and which of them share a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = (
+    ("tests/docker/", "tests/mixed/", "tests/releases/"),
+    ("tests/history/",),
+    ("tests/docs_site/test_build.py", "tests/docs_site/test_reference.py"),
+)
+"""In a run by several processes one process gets all tests of such a group, and these come first. They share something
+slow to start (Spark, the built site), or keep a machine busy (containers, Java)."""
+
+LONG = (
+    "tests/worker/crash/",
+    "tests/worker/test_access.py",
+    "tests/test_plain_install.py",
+    "tests/test_wheel.py",
+    "tests/processes/",
+    "tests/worker/test_warm_",
+    "tests/adapters/test_kafka_python_connections.py",
+)
+"""These take longest, so they come next, and none is the last. The tests of every other file stay together, too."""
+
+
+def place(nodeid: str) -> int:
+    """Return the number of a test's group in the order of a run."""
+    groups = (*TOGETHER, LONG)
+    return next((at for at, files in enumerate(groups) if nodeid.startswith(files)), len(groups))
+
+
+class ByFile(LoadScopeScheduling):
+    """Assigns tests to processes, those of a file or of a group together.
+
+    xdist's own groups do not know the test ids of this pytest, and a test that ended its process would begin again in
+    the next one, and end that, too.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        at = place(nodeid)
+        return str(at) if at < len(TOGETHER) else nodeid.partition("::")[0]
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take a process out that ended, and return the test in which it did so; that test does not run again."""
+        groups = self.assigned_work[node]
+        left = [(group, test) for group in groups.values() for test, done in group.items() if not done]
+        for group, running in left[:1]:
+            group[running] = True
+        if left[1:]:
+            super().remove_node(node)
+        else:
+            del self.assigned_work[node]
+        return left[0][1] if left else None
