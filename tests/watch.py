@@ -13,12 +13,14 @@ from time import monotonic
 
 import pytest
 
-HANGS_S = 660
+LONGEST_S = 900
+"""No test may have a higher limit of its own."""
 AGAIN_S = 60
+HANGS_S = LONGEST_S + AGAIN_S + 60
 
 
 class Watch:
-    """A plugin of pytest: ends the process, with the stacks of all threads, once tests have stood still for 10 minutes.
+    """A plugin of pytest: ends the process, with the stacks of all threads, once its tests have stood still for long.
 
     The limit is ``HANGS_S`` seconds, or up to ``AGAIN_S`` less.
     """
@@ -27,6 +29,13 @@ class Watch:
         assert sys.__stderr__ is not None
         self._stderr = os.dup(sys.__stderr__.fileno())  # a test's own is captured
         self._since_s = float("-inf")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Refuse a test that may take longer than this waits."""
+        for item in session.items:
+            mark = item.get_closest_marker("timeout")
+            if mark is not None and mark.args[0] > LONGEST_S:
+                raise pytest.UsageError(f"{item.nodeid}: its limit is {mark.args[0]} s; {LONGEST_S} at most")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
