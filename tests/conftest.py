@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -415,6 +416,8 @@ def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
         if reason := PARTS[part]():
             _refuse_where_strict(part, reason)
             missing[part] = reason
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()  # a fetch that was tried again has left its first socket open
     return missing
 
 

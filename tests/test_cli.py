@@ -20,32 +20,33 @@ def every_error():
 
 
 @cache
-def paths_of_commands():
-    """Every command and group as the words that call it, found through the help texts."""
-    paths, todo = [], [()]
+def helps():
+    """The help of every command and group, by the words that call it; each is found through that of another."""
+    texts, todo = {}, [()]
     while todo:
         words = todo.pop()
-        paths.append(words)
-        text = CliRunner().invoke(cli.app, [*words, "--help"]).stdout
-        _, _, listed = text.partition("Commands:\n" if words else f"{cli.FIRST}:\n")
+        result = CliRunner().invoke(cli.app, [*words, "--help"])
+        assert result.exit_code == 0, words
+        texts[words] = result.stdout
+        _, _, listed = result.stdout.partition("Commands:\n" if words else f"{cli.FIRST}:\n")
         todo += [(*words, line.split()[0]) for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    return paths
+    return texts
 
 
-@pytest.mark.parametrize("words", paths_of_commands(), ids=" ".join)
-def test_every_command_has_help_with_an_example(words):
-    result = CliRunner().invoke(cli.app, [*words, "--help"])
-    assert result.exit_code == 0
-    example = result.stdout[re.search(r"Examples?:\s", result.stdout).end() :]
-    assert "".join(("kstreams-assign", *words)) in "".join(example.split())  # click breaks lines at hyphens, too
+def test_every_command_has_help_with_an_example(subtests):
+    for words, text in helps().items():
+        with subtests.test(" ".join(words)):
+            example = text[re.search(r"Examples?:\s", text).end() :]
+            called = "".join(("kstreams-assign", *words))
+            assert called in "".join(example.split())  # click breaks lines at hyphens, too
 
 
 def test_the_broker_commands_are_there():
-    assert {("broker",), ("broker", "start"), ("broker", "stop")} <= set(paths_of_commands())
+    assert {("broker",), ("broker", "start"), ("broker", "stop")} <= helps().keys()
 
 
 def test_every_command_of_the_table_is_listed_once_below_its_heading():
-    listed = [words[0] for words in paths_of_commands() if len(words) == 1]
+    listed = [words[0] for words in helps() if len(words) == 1]
     assert sorted(listed) == sorted(cli.COMMANDS)
     headings = [entry.heading for entry in cli.COMMANDS.values()]
     assert sorted(headings, key=headings.index) == headings

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 KAFKA_VERSION = "4.3.1"
 
 _LOCK = Path(__file__).with_name("jars.lock")
-_TRIES = 3
+_PAUSES_S = (1, 2, 4)
+"""Before each further try: a server that breaks connections may be busy."""
 _PARALLEL_FETCHES = 6
 _SILENCE_S = 30
 _REPORT_EVERY = 5
@@ -99,7 +101,7 @@ def _fetch_all(missing: list[Jar], folder: Path, progress: Progress, repositorie
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial, _trusting_the_system():
             context = _maven(Path(partial), repositories)
             with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
-                sizes = pool.map(lambda jar: _fetch(context, jar, folder), missing)
+                sizes = pool.map(lambda jar: _fetch(context, jar, folder, _PAUSES_S), missing)
                 _report(sizes, len(missing), progress)
     except OSError as error:
         raise LocalBrokerError(_broken_off(f"{folder} cannot be written to", folder, error)) from error
@@ -113,17 +115,18 @@ def _report(sizes: Iterator[int], total: int, progress: Progress) -> None:
             progress(f"  {number} of {total} jars, {fetched_bytes / 1e6:.1f} MB")
 
 
-def _fetch(context: MavenContext, jar: Jar, folder: Path, tries: int = _TRIES) -> int:
-    """Fetch one jar into the cache, with retries if the connection breaks; return its size in bytes."""
+def _fetch(context: MavenContext, jar: Jar, folder: Path, pauses_s: Sequence[float]) -> int:
+    """Fetch one jar into the cache, and again after each pause if it fails; return its size in bytes."""
     artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
     try:
         return _adopt(artifact.resolve(), jar, folder)
     # requests' errors are OSErrors; jgo raises RuntimeError for a jar that no repository has.
     except (OSError, RuntimeError) as error:
-        if tries == 1:
+        if not pauses_s:
             raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
         _forget(artifact.cached_path)
-    return _fetch(context, jar, folder, tries - 1)
+    time.sleep(pauses_s[0])
+    return _fetch(context, jar, folder, pauses_s[1:])
 
 
 def _adopt(fetched: Path, jar: Jar, folder: Path) -> int:

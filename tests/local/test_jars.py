@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import jars
 from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
 
 # jgo leaves it to the garbage collector to close the connection of an answer that broke off.
@@ -68,6 +69,14 @@ def repository():
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch):
+    """The pauses that fetching asked for, in seconds; none is made."""
+    asked: list[float] = []
+    monkeypatch.setattr(jars.time, "sleep", asked.append)
+    return asked
+
+
 def fetch(repository, cache, said=None):
     said = [] if said is None else said
     return class_path(JARS, cache=cache, progress=said.append, repositories=repository.address)
@@ -94,9 +103,12 @@ def test_a_second_start_uses_no_network(repository, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["cut", "wrong", "unavailable"])
-def test_a_fetch_that_goes_wrong_twice_is_tried_a_third_time(repository, tmp_path, fault):
-    repository.faults["thing3-1.0.jar"] = [fault, fault]
+def test_a_fetch_that_goes_wrong_three_times_is_tried_after_longer_and_longer_pauses(
+    repository, tmp_path, pauses, fault
+):
+    repository.faults["thing3-1.0.jar"] = [fault] * 3
     assert fetch(repository, tmp_path)[3].read_bytes() == CONTENT["thing3-1.0.jar"]
+    assert pauses == [1, 2, 4]
 
 
 @pytest.mark.parametrize("fault", ["cut", "wrong", "unavailable"])
@@ -115,7 +127,7 @@ def test_a_fetch_that_stays_broken_names_the_jar_the_cache_and_the_remedy(reposi
 def test_after_a_broken_fetch_nothing_half_written_stays_and_the_next_start_fetches_only_the_rest(
     repository, tmp_path, fault
 ):
-    repository.faults["thing3-1.0.jar"] = [fault] * 3
+    repository.faults["thing3-1.0.jar"] = [fault] * 4
     with pytest.raises(LocalBrokerError):
         fetch(repository, tmp_path)
     kept = {path.name: path.read_bytes() for path in (tmp_path / "jars").iterdir()}
