@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 def run(*command: str | Path, folder: Path) -> str:
     """Run a command to its end; return what it printed."""
     brief = os.environ | {"HYPOTHESIS_PROFILE": "brief"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=850, check=False, env=brief)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=550, check=False, env=brief)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -45,7 +45,7 @@ SHAPES = (
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"pid: \d+|process \d+|data_dir: .*|data in .*:", "BROKER"),
 )
-pytestmark = pytest.mark.timeout(900)  # several waits, each with a limit of its own
+pytestmark = pytest.mark.timeout(600)  # several waits, each with a limit of its own
 
 
 class Step(NamedTuple):

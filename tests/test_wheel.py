@@ -69,7 +69,7 @@ def test_the_installed_command_runs(python, tmp_path):
     assert run(python.with_name("kstreams-assign"), "--version", folder=tmp_path) == "kstreams-assign 0.1.0\n"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)
 def test_the_pure_tests_pass_against_the_wheel(python, tmp_path):
     """They are copied away first, so that nothing of the checkout can be imported beside them."""
     for name in ("tests", "protocol"):

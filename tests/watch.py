@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 
-LONGEST_S = 900
+LONGEST_S = 600
 """No test may have a higher limit of its own."""
 AGAIN_S = 60
 HANGS_S = LONGEST_S + AGAIN_S + 60

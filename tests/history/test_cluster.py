@@ -32,7 +32,7 @@ from tests.installed import ROOT, build_wheel, install_wheel
 from tests.worker.app import until
 
 PATIENCE_S = 400
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]  # several Sparks start, one after the other
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]  # several Sparks start, one after the other
 
 TOPIC, PARTITIONS = "copied-offsets", 3
 AN_HOUR_MS = 3_600_000

@@ -21,6 +21,7 @@ def test_inspect_shows_the_lags_that_members_report(newer_broker: str, run: Cli,
         app.send(WORDS)
         for number in (1, 2):
             app.start(number, **STREAMS)
+        app.until_counted()
         deadline = time.monotonic() + PATIENCE_S
         lags: dict[str, int] = {}
         while lags.keys() != TASKS:

@@ -9,7 +9,7 @@ import pytest
 from tests.mixed.alternation import bucket, play
 
 
-@pytest.mark.timeout(900)  # the number of rejoins until the intended member leads next is random
+@pytest.mark.timeout(600)  # the number of rejoins until the intended member leads next is random
 def test_leadership_alternates_and_no_task_moves(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled

@@ -86,7 +86,7 @@ def test_the_guide_has_the_commands_that_are_run_here() -> None:
     assert [looks, asks, "python payments.py localhost:9092", looks, looks] == COMMANDS
 
 
-@pytest.mark.timeout(900)  # several waits, each with its own limit
+@pytest.mark.timeout(600)  # several waits, each with its own limit
 def test_a_python_worker_joins_takes_all_over_and_gives_it_back(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled

@@ -24,7 +24,7 @@ def matrix(
         yield under_way
 
 
-@pytest.mark.timeout(900)  # each wait in a case has its own limit; the first test also waits for the others' start
+@pytest.mark.timeout(600)  # each wait in a case has its own limit; the first test also waits for the others' start
 @pytest.mark.parametrize("case", [*IN_TURN[len(WAITED) :], *WAITED], ids=str)
 def test_nothing_is_lost_and_the_group_is_balanced(matrix: Matrix, case: Case) -> None:
     outcome = matrix.outcome(case)

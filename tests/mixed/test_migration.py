@@ -11,7 +11,7 @@ from bench.migration import INSTANCES, QUICK, migrate, silence
 from tests.mixed.stage import Stage
 
 
-@pytest.mark.timeout(900)  # six half steps, each with its own limit
+@pytest.mark.timeout(600)  # six half steps, each with its own limit
 def test_a_java_group_becomes_a_python_group_and_loses_nothing(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled

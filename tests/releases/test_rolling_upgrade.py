@@ -25,7 +25,7 @@ def until_each(apps: Iterable[StreamsApp], tasks: int) -> None:
         app.until(lambda _, app=app: app.has_tasks(active=tasks), UP_S)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", [6], indirect=True)
 def test_a_rolling_upgrade_of_java_with_a_python_worker_in_the_group_loses_nothing(group: Group) -> None:
     """Two instances in turn are closed and come back as the new release on their own state directories."""
