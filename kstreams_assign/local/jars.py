@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -125,8 +125,12 @@ def _fetch(context: MavenContext, jar: Jar, folder: Path, pauses_s: Sequence[flo
         if not pauses_s:
             raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
         _forget(artifact.cached_path)
-    time.sleep(pauses_s[0])
+    _pause(pauses_s[0])
     return _fetch(context, jar, folder, pauses_s[1:])
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _adopt(fetched: Path, jar: Jar, folder: Path) -> int:

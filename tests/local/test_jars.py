@@ -73,7 +73,7 @@ def repository():
 def pauses(monkeypatch):
     """The pauses that fetching asked for, in seconds; none is made."""
     asked: list[float] = []
-    monkeypatch.setattr(jars.time, "sleep", asked.append)
+    monkeypatch.setattr(jars, "_pause", asked.append)
     return asked
 
 
