@@ -1,6 +1,6 @@
 """How far a run of ``history follow`` is, as values: what its batches have counted, and how far the topic is ahead.
 
-What lives here: the figures, as metrics and as lines of JSON. What must not: Spark, sockets and the clock.
+What lives here: the figures, as values of metrics and as lines of JSON. What must not: Spark, sockets and the clock.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
-from kstreams_assign.status.metric_table import HISTORY_ROWS, Kind
+from kstreams_assign.status.metric_table import HISTORY_ROWS
 
 if TYPE_CHECKING:
     from kstreams_assign.history.follow import BatchReport
@@ -63,8 +61,8 @@ class Figures:
     totals: Totals
     lag: Lag | None
 
-    def metrics(self, now_ms: int) -> list[Metric]:
-        """Return the families of ``HISTORY_ROWS``; one without a value is left out."""
+    def values(self, now_ms: int) -> dict[str, float]:
+        """Return the values of ``HISTORY_ROWS`` by name; one that is not known is left out."""
         totals, lag = self.totals, self.lag
         values: tuple[float | None, ...] = (
             totals.batches,
@@ -74,12 +72,7 @@ class Figures:
             totals.time_ms / 1000 if totals.batches else None,
             *((lag.offsets, lag.seconds(totals.newest_ms, now_ms), lag.time_ms / 1000) if lag else (None,) * 3),
         )
-        families: list[Metric] = []
-        for row, value in zip(HISTORY_ROWS, values, strict=True):
-            if value is not None:
-                make = CounterMetricFamily if row.kind is Kind.COUNTER else GaugeMetricFamily
-                families.append(make(row.name, row.help, value=value))
-        return families
+        return {row.name: value for row, value in zip(HISTORY_ROWS, values, strict=True) if value is not None}
 
 
 def offsets_behind(source: Mapping[str, Any]) -> int | None:

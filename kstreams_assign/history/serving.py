@@ -10,7 +10,8 @@ from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.events import Event, HttpListeningEvent, WithWarnings
 from kstreams_assign.history.progress import Figures
 from kstreams_assign.model import HostInfo
-from kstreams_assign.status.exposing import expose
+from kstreams_assign.status.exposing import expose_values
+from kstreams_assign.status.metric_table import HISTORY_ROWS
 from kstreams_assign.status.server import Answer, StatusServer, json_answer
 
 PATH = "/metrics"
@@ -33,7 +34,7 @@ def served(address: HostInfo | None, figures: Callable[[], Figures], say: Callab
 def _answer(path: str, figures: Callable[[], Figures], accept: str) -> Answer:
     if path != PATH:
         return json_answer({"error": f"no such path; there is {PATH}"}, HTTPStatus.NOT_FOUND)
-    body, content_type = expose(figures().metrics(wall_ms()), accept)
+    body, content_type = expose_values(HISTORY_ROWS, figures().values(wall_ms()), accept)
     return Answer(HTTPStatus.OK, content_type, body)
 
 

@@ -109,17 +109,13 @@ def test_json_lines_have_the_batch_and_the_lag(capsys):
     assert lag == {"event": "history_lag", "batch": 7, "offsets": 2}
 
 
-def families(figures, now_ms):
-    return {metric.name: metric.samples[0].value for metric in figures.metrics(now_ms)}
-
-
 def test_every_metric_of_the_table_has_its_value():
     figures = Figures(Totals().plus(BATCH, 8_000), Lag(2, 6_000))
-    values = families(figures, 9_000)
+    values = figures.values(9_000)
     assert values == {
-        f"{HISTORY}_batches": 1,
-        f"{HISTORY}_records": 30,
-        f"{HISTORY}_rebalances": 2,
+        f"{HISTORY}_batches_total": 1,
+        f"{HISTORY}_records_total": 30,
+        f"{HISTORY}_rebalances_total": 2,
         f"{HISTORY}_batch_duration_seconds": 1.5,
         f"{HISTORY}_batch_timestamp_seconds": 8,
         f"{HISTORY}_lag": 2,
@@ -130,10 +126,10 @@ def test_every_metric_of_the_table_has_its_value():
 
 
 def test_what_is_not_known_is_left_out():
-    assert families(Figures(Totals(), None), 9_000).keys() == {
-        f"{HISTORY}_batches",
-        f"{HISTORY}_records",
-        f"{HISTORY}_rebalances",
+    assert Figures(Totals(), None).values(9_000).keys() == {
+        f"{HISTORY}_batches_total",
+        f"{HISTORY}_records_total",
+        f"{HISTORY}_rebalances_total",
     }
 
 

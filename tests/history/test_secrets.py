@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, ConfigError, SparkError
 from kstreams_assign.history.command import app
 from kstreams_assign.history.follow import Settings, follow_until_done, following
@@ -19,7 +21,7 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.live import Asked
 from kstreams_assign.history.secrets import errors_without, is_secret, read_settings, secrets_of_conf
 from kstreams_assign.history.session import spark_session
-from kstreams_assign.history.source import Broker
+from kstreams_assign.history.source import Broker, java_settings
 from tests.history.play import cut, fleet, write_records
 
 SECRET = "marker-of-a-secret"  # not one
@@ -74,6 +76,17 @@ def test_a_file_has_the_settings_of_clients_and_spark(tmp_path):
     assert settings.conf == {"spark.cores.max": "4"}
     assert SECRET not in repr(settings)
     assert SECRET not in repr(Asked(tmp_path, conf={"spark.x.password": SECRET}))
+
+
+def test_the_file_of_the_guide_is_taken(tmp_path):
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "history.md"
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", guide.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "history.toml"
+    file.write_text(block, encoding="utf-8")
+    settings = read_settings(file)
+    refuse_settings(settings.client, with_kafka_python=False)
+    assert "sasl.jaas.config" in " ".join(java_settings(settings.client))
+    assert settings.conf
 
 
 @pytest.mark.parametrize(
