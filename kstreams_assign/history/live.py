@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -176,7 +176,7 @@ class Progress:
         with self._lock:
             self.figures = Figures(self.figures.totals.plus(report, now_ms), self.figures.lag)
         if self._json_log:
-            print(batch_line(report, now_ms), flush=True)
+            say(batch_line(report, now_ms), sys.stdout)
         else:
             tell_batch(report)
 
@@ -205,12 +205,13 @@ class Progress:
         if lag is None:
             return
         if self._json_log:
-            print(lag_line(self._batch, self.figures, wall_ms()), flush=True)
+            say(lag_line(self._batch, self.figures, wall_ms()), sys.stdout)
         elif lag.offsets:
             say(f"  {lag.offsets:,} offsets behind the topic's end")
 
 
-def say(line: str) -> None:
+def say(line: str, stream: TextIO | None = None) -> None:
     """Progress, to standard error; in one piece, as batches and the watch over them are in different threads."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    stream = stream or sys.stderr
+    stream.write(f"{line}\n")
+    stream.flush()

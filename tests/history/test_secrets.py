@@ -196,3 +196,12 @@ def test_spark_that_cannot_sign_in_at_a_broker_does_not_log_it(broker, tmp_path)
     assert SECRET not in str(failed.value)
     assert "sasl.jaas.config = [hidden]" in layout.log.read_text(encoding="utf-8", errors="replace")
     assert files_with_it(layout.root) == []
+
+
+def test_spark_itself_hides_a_setting_that_its_default_would_show(spark):
+    spark.conf.set("spark.x.jaas", SECRET)
+    try:
+        (shown,) = [row.value for row in spark.sql("SET").collect() if row.key == "spark.x.jaas"]
+    finally:
+        spark.conf.unset("spark.x.jaas")
+    assert shown == "*********(redacted)"
