@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import signal
 from configparser import RawConfigParser
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from typer.testing import CliRunner
 
 from kstreams_assign.cli import COMMANDS, EXIT_STATUS
+from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import HostInfo
 from kstreams_assign.sidecar.settings import SidecarSettings
 from kstreams_assign.status.server import PATHS
 
@@ -18,6 +22,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 MANIFESTS = (EXAMPLES / "kubernetes" / "workers.yaml").read_text(encoding="utf-8")
 NOTES = (EXAMPLES / "kubernetes" / "README.md").read_text(encoding="utf-8")
 UNIT = (EXAMPLES / "systemd" / "kstreams-assign@.service").read_text(encoding="utf-8")
+HISTORY_UNIT = (EXAMPLES / "systemd" / "kstreams-assign-history.service").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -92,3 +97,24 @@ def test_the_unit_starts_a_worker_and_gives_up_on_wrong_settings():
     assert service["ExecStart"].endswith("bin/kstreams-assign worker --config /etc/kstreams-assign/%i.toml --json-log")
     assert int(service["RestartPreventExitStatus"]) == dict(EXIT_STATUS)[ConfigError]
     assert service["StateDirectory"] == service["RuntimeDirectory"] == "kstreams-assign/%i"
+
+
+def test_the_unit_of_the_history_runs_its_command_and_takes_an_orderly_end_for_success(tmp_path, monkeypatch):
+    unit = RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#",))
+    unit.optionxform = str
+    unit.read_string(HISTORY_UNIT.replace("\\\n", " "))
+    service = unit["Service"]
+    program, *words = service["ExecStart"].split()
+    assert program == "/opt/kstreams-assign/bin/kstreams-assign"
+    asked = []
+    monkeypatch.setattr("kstreams_assign.history.live.follow", lambda given: asked.append(given) or signal.SIGTERM)
+    (tmp_path / "history.toml").write_text('[client]\n"sasl.password" = "x"\n', encoding="utf-8")
+    words = [word.replace("/etc/kstreams-assign", str(tmp_path)) for word in words]
+    done = CliRunner().invoke(command_line, words)
+    (given,) = asked
+    assert str(done.exit_code) in service["SuccessExitStatus"].split()
+    assert given.client == {"sasl.password": "x"}
+    assert (given.records_a_batch, given.http, given.json_log) == (200_000, HostInfo("127.0.0.1", 8090), True)
+    assert given.out.is_relative_to(Path("/var/lib") / service["StateDirectory"])
+    assert int(service["RestartPreventExitStatus"]) == dict(EXIT_STATUS)[ConfigError]
+    assert service["KillMode"] == "mixed"

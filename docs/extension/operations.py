@@ -9,7 +9,7 @@ from operator import attrgetter
 from extension.tables import code, markdown, table
 from kstreams_assign.events.base import BaseEvent
 from kstreams_assign.reference import EventDescription, EventField, event_values, events
-from kstreams_assign.status.metric_table import METRICS, SUPERVISOR_ROWS, MetricRow
+from kstreams_assign.status.metric_table import HISTORY_ROWS, METRICS, SUPERVISOR_ROWS, MetricRow
 
 _COMMON = {field.name for field in fields(BaseEvent)}
 
@@ -53,6 +53,7 @@ def metrics_part() -> str:
         ("Metrics of Kafka Streams", kafkas),
         ("Metrics of kstreams_assign", ours),
         ("Metrics of a supervisor", SUPERVISOR_ROWS),
+        ("Metrics of `history follow`", HISTORY_ROWS),
     )
     return "\n".join(f"## {title}\n\n" + "\n".join(map(_metric, rows)) for title, rows in titles)
 

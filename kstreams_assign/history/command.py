@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,7 +23,24 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Out = Annotated[Path, typer.Option("--out", help="Folder of the tables.")]
+
+def _folder(path: Path) -> Path:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+        raise ConfigError(
+            f"--out {path}: an address with a scheme is not allowed, as the tables and their lock need a file system "
+            "that the driver and all executors share; name a folder"
+        )
+    return path
+
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the tables.", callback=_folder)]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A TOML file with tables client and conf: secrets in it are on no command line. Options go over it.",
+    ),
+]
 Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://HOST:7077, yarn, k8s://...")]
 Conf = Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark: KEY=VALUE.")]
 AsOfOption = Annotated[
@@ -45,6 +63,15 @@ def follow(
         list[str] | None,
         typer.Option("--client", help="For the Kafka clients: KEY=VALUE, as in security.protocol=SASL_SSL."),
     ] = None,
+    records_a_batch: Annotated[
+        int | None,
+        typer.Option("--records-a-batch", min=1, help="Most offsets of the topic in a batch.", show_default="500000"),
+    ] = None,
+    http: Annotated[
+        str | None, typer.Option("--http", help="Serve the metrics of the run there.", metavar="HOST:PORT")
+    ] = None,
+    json_log: Annotated[bool, typer.Option("--json-log", help="Lines of JSON a batch on standard output.")] = False,
+    config: Config = None,
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
@@ -56,18 +83,26 @@ def follow(
 
     Example: kstreams-assign history follow -b localhost:9092 --out history --client security.protocol=SSL
     """
-    from kstreams_assign.client_settings import client_pairs
+    from kstreams_assign.client_settings import client_pairs, refuse_settings
+    from kstreams_assign.config import read_host
     from kstreams_assign.history import live
     from kstreams_assign.history.follow import Settings
+    from kstreams_assign.history.secrets import SettingsFile, read_settings
 
+    file = SettingsFile() if config is None else read_settings(config)
+    all_client = {**file.client, **client_pairs(client or (), with_kafka_python=False)}
+    refuse_settings(all_client, with_kafka_python=False)
     asked = live.Asked(
         out=out,
         bootstrap_servers=bootstrap_servers,
         records=records,
         master=master,
-        client=client_pairs(client or (), with_kafka_python=False),
-        conf=_pairs("--conf", conf),
+        client=all_client,
+        conf={**file.conf, **_pairs("--conf", conf)},
         settings=Settings(once=once, every_s=every_s),
+        records_a_batch=records_a_batch,
+        http=read_host("--http", http),
+        json_log=json_log,
     )
     try:
         number = live.follow(asked)
@@ -110,7 +145,7 @@ def report(
 @app.command()
 def ask(
     question: Annotated[str | None, typer.Argument(help="One of the questions; without it they are listed.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the tables.")] = Path("history"),
+    out: Out = Path("history"),
     group: Annotated[str | None, typer.Option("--group", help="Ask about this group alone.")] = None,
     days: Annotated[int | None, typer.Option("--days", min=1, help="How far back to look.")] = None,
     until: Annotated[
@@ -248,6 +283,6 @@ def _pairs(option: str, given: Sequence[str] | None) -> Mapping[str, str]:
     for text in given or ():
         key, sign, value = text.partition("=")
         if not key or not sign:
-            raise ConfigError(f"{option} {text!r} is not allowed; write KEY=VALUE")
+            raise ConfigError(f"{option}: write KEY=VALUE; what was given is not shown, as it may be a secret")
         pairs[key] = value
     return pairs

@@ -151,6 +151,7 @@ def follow_until_done(
         query.awaitTermination()
     except PySparkException as error:
         raise failure(error, layout.log) from error
+    look(query)
 
 
 def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Settings) -> StreamingQuery:

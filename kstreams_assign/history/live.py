@@ -11,21 +11,27 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
+from kstreams_assign.client_settings.texts import secrets_of
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
 from kstreams_assign.history.layout import Layout, held, refuse_second_run
+from kstreams_assign.history.progress import Figures, Lag, Totals, batch_line, lag_line, offsets_behind
 from kstreams_assign.history.sampling import Sampler
+from kstreams_assign.history.secrets import errors_without
+from kstreams_assign.history.serving import served
 from kstreams_assign.history.session import spark_session
-from kstreams_assign.history.source import TOPIC, Broker, Folder, Source
+from kstreams_assign.history.source import RECORDS_A_BATCH, TOPIC, Broker, Folder, Source
 from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
+from kstreams_assign.model import HostInfo
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,9 +50,12 @@ class Asked:
     records: Path | None = None
     master: str = "local[*]"
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     settings: Settings = field(default_factory=Settings)
     timeout_s: float = 10.0
+    records_a_batch: int | None = None
+    http: HostInfo | None = None
+    json_log: bool = False
 
 
 def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
@@ -55,14 +64,19 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     check_folder(layout)
     refuse_second_run(layout)
     source, sampler = source_of(asked)
+    progress = Progress(json_log=asked.json_log)
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with (
+        errors_without(secrets_of(asked.client)),
+        served(asked.http, lambda: progress.figures, say),
         spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
-        following(session, source, layout, asked.settings, sampler=sampler, watch=tell_batch, reached=reached) as query,
+        following(
+            session, source, layout, asked.settings, sampler=sampler, watch=progress.batch, reached=reached
+        ) as query,
     ):
         signals = Signals()  # only now: Spark sets a handler of its own for Ctrl-C, which breaks calls under way
         say(f"reading {asked.bootstrap_servers or asked.records} into {layout.root}; Ctrl-C ends it")
-        follow_until_done(query, layout, FollowProgress(), signals.came)
+        follow_until_done(query, layout, progress.look, signals.came)
         if signals.came.is_set():
             session.sparkContext.cancelAllJobs()  # the batch under way is done again the next time
         return signals.number
@@ -90,6 +104,8 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
     if (asked.records is None) == (asked.bootstrap_servers is None):
         raise ConfigError("history follow: give either --bootstrap-servers or --records")
     if asked.records is not None:
+        if asked.records_a_batch is not None:
+            raise ConfigError("--records-a-batch: a folder is read at once; leave it out with --records")
         if not asked.records.is_dir():
             raise ConfigError(
                 f"--records {asked.records.absolute()}: the folder does not exist; history generate makes one"
@@ -98,7 +114,8 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
     assert asked.bootstrap_servers is not None
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     partitions = _partitions(admin, asked.timeout_s, wait=not asked.settings.once)
-    return Broker(asked.bootstrap_servers, asked.client, partitions), Sampler(admin)
+    records_a_batch = asked.records_a_batch or RECORDS_A_BATCH
+    return Broker(asked.bootstrap_servers, asked.client, partitions, records_a_batch), Sampler(admin)
 
 
 def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
@@ -139,27 +156,62 @@ def tell_batch(report: BatchReport) -> None:
         say(f"  {note}")
 
 
-class FollowProgress:
-    """Says after each batch how far the tables are behind the topic, and during a long batch that it still runs."""
+class Progress:
+    """Reports each batch, how far the tables are then behind the topic, and that a long batch still runs.
 
-    def __init__(self) -> None:
+    With ``json_log``, batches and lags are lines of JSON on standard output. Any thread may read ``figures``.
+    """
+
+    def __init__(self, *, json_log: bool = False) -> None:
+        self.figures = Figures(Totals(), None)
+        self._json_log = json_log
         self._batch = -1
+        self._timestamp = ""
         self._news_ms = self._said_ms = monotonic_ms()
+        self._lock = threading.Lock()
 
-    def __call__(self, query: StreamingQuery) -> None:
+    def batch(self, report: BatchReport) -> None:
+        """Spark's thread has put a batch into the tables."""
+        now_ms = wall_ms()
+        with self._lock:
+            self.figures = Figures(self.figures.totals.plus(report, now_ms), self.figures.lag)
+        if self._json_log:
+            say(batch_line(report, now_ms), sys.stdout)
+        else:
+            tell_batch(report)
+
+    def look(self, query: StreamingQuery) -> None:
+        """Read what Spark reports of the query; called now and then."""
         progress, now_ms = query.lastProgress, monotonic_ms()
+        if progress is not None and progress["timestamp"] != self._timestamp:
+            self._timestamp = progress["timestamp"]
+            self._read_lag(progress["sources"][0])
         if progress is None or progress["batchId"] == self._batch:
             if query.status["isDataAvailable"] and now_ms - self._said_ms >= SILENT_MS:
                 self._said_ms = now_ms
                 say(f"  still working on batch {self._batch + 1}, for {(now_ms - self._news_ms) // 1000} s")
             return
         self._batch, self._news_ms, self._said_ms = progress["batchId"], now_ms, now_ms
-        behind = progress["sources"][0].get("metrics", {}).get("maxOffsetsBehindLatest")
-        if behind and int(behind):
-            say(f"  {int(behind):,} records behind in one partition")
+        self._report_lag()
+
+    def _read_lag(self, source: Mapping[str, Any]) -> None:
+        offsets = offsets_behind(source)
+        time_ms = round(datetime.fromisoformat(self._timestamp).timestamp() * 1000)
+        with self._lock:
+            self.figures = Figures(self.figures.totals, None if offsets is None else Lag(offsets, time_ms))
+
+    def _report_lag(self) -> None:
+        lag = self.figures.lag
+        if lag is None:
+            return
+        if self._json_log:
+            say(lag_line(self._batch, self.figures, wall_ms()), sys.stdout)
+        elif lag.offsets:
+            say(f"  {lag.offsets:,} offsets behind the topic's end")
 
 
-def say(line: str) -> None:
+def say(line: str, stream: TextIO | None = None) -> None:
     """Progress, to standard error; in one piece, as batches and the watch over them are in different threads."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    stream = stream or sys.stderr
+    stream.write(f"{line}\n")
+    stream.flush()

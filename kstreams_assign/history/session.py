@@ -28,6 +28,7 @@ from kstreams_assign.errors import (
     StateDirectoryLocked,
     missing_extra,
 )
+from kstreams_assign.history.secrets import SECRET_NAMES, errors_without, is_secret, secrets_of_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": SECRET_NAMES,
     # Internal topics vanish without a word from the connector's own way to look up offsets.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # One group's metadata is up to 1 MB: a batch of the usual 10,000 records could fill the memory.
@@ -74,6 +76,12 @@ def spark_session(
     installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
     all_settings = {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})}
+    with errors_without(secrets_of_conf(all_settings)), _running(master, log, all_settings) as session:
+        yield session
+
+
+@contextmanager
+def _running(master: str, log: Path, all_settings: Mapping[str, str]) -> Iterator[SparkSession]:
     session = _started(master, log, all_settings)
     gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
     try:
@@ -107,7 +115,9 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output, _environment(JAVA_HOME=str(java.parent.parent), PYSPARK_PYTHON=python):
             begin = output.tell()
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            on_command_line = SparkConf(False).setAll([pair for pair in conf.getAll() if not is_secret(pair[0])])
+            how = {"stdout": output, "stderr": output}
+            gateway = launch_gateway(on_command_line, how)  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (PySparkRuntimeError, Py4JError) as error:
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as in _end

@@ -25,6 +25,8 @@ _ROUTE = "coalesce(substring(key, 3, 2 + cast(conv(hex(substring(key, 3, 2)), 16
 """Of each key that is about a group, the group with its length: two bytes after the two of the key's type. All records
 of a group have one route, so the JVM can spread them without Python; ``key_of`` decides later what they are about."""
 
+RECORDS_A_BATCH = 500_000
+
 _JAAS = 'org.apache.kafka.common.security.{module} required username="{name}" password="{password}";'
 
 
@@ -36,7 +38,7 @@ class Broker:
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     partitions: int = 50
     """How many the topic has. Naming them keeps Spark's reader out of a group, which would write into the topic."""
-    records_a_batch: int = 500_000
+    records_a_batch: int = RECORDS_A_BATCH
     """A first run has years to catch up with; not all at once."""
     topic: str = TOPIC
     """A copy of the topic, for tests and measurements."""

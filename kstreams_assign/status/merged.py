@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
+from kstreams_assign.status.exposing import expose
 from kstreams_assign.status.metric_table import PROCESS_LABEL, SUPERVISOR_ROWS
 
 ACCEPT = CONTENT_TYPE_LATEST
@@ -30,22 +28,7 @@ def merged_exposition(
     ``texts``: number of a process -> its exposition in the format of ``ACCEPT``. ``states`` and ``restarts`` are what
     the supervisor knows of each process.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Reading([*_supervisors(states, restarts), *_merged(texts)]))
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
-
-
-class _Reading(Collector):
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing to compare names with: each registry holds one reading."""
-        return ()
+    return expose([*_supervisors(states, restarts), *_merged(texts)], accept)
 
 
 def _supervisors(states: Mapping[int, str], restarts: Mapping[int, int]) -> Iterator[Metric]:

@@ -259,3 +259,34 @@ SUPERVISOR_ROWS = (
     ),
 )
 """What ``kstreams-assign run``, and ``worker --processes``, add to the metrics of their processes."""
+
+HISTORY = f"{OURS}_history"
+
+HISTORY_ROWS = (
+    MetricRow(f"{HISTORY}_batches_total", Kind.COUNTER, "batches", "Batches that this run has put into the tables."),
+    MetricRow(f"{HISTORY}_records_total", Kind.COUNTER, "records", "Records in these batches."),
+    MetricRow(f"{HISTORY}_rebalances_total", Kind.COUNTER, "rebalances", "Rebalances in these batches."),
+    MetricRow(f"{HISTORY}_batch_duration_seconds", Kind.GAUGE, "seconds", "How long the last batch took."),
+    MetricRow(
+        f"{HISTORY}_batch_timestamp_seconds", Kind.GAUGE, "seconds", "Unix time at which the last batch was complete."
+    ),
+    MetricRow(
+        f"{HISTORY}_lag",
+        Kind.GAUGE,
+        "offsets",
+        "Offsets of the topic that the tables lack. Compaction leaves gaps, so there may be fewer records.",
+    ),
+    MetricRow(
+        f"{HISTORY}_lag_seconds",
+        Kind.GAUGE,
+        "seconds",
+        "Age of the newest record in the tables while the tables lack offsets, else 0.",
+    ),
+    MetricRow(
+        f"{HISTORY}_lag_timestamp_seconds",
+        Kind.GAUGE,
+        "seconds",
+        "Unix time at which Spark last reported the lag: an old time means that the lag is not known.",
+    ),
+)
+"""What ``history follow --http`` shows. The lag is missing for ``--records``, and until Spark has reported it."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
+from itertools import chain
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -17,11 +17,10 @@ from prometheus_client.core import (
     InfoMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
+from kstreams_assign.status.exposing import expose
 from kstreams_assign.status.metric_table import (
     COORDINATOR,
     METRICS,
@@ -47,23 +46,8 @@ Samples = Iterable[tuple[Iterable[object], float]]
 
 def exposition(status: Status, accept: str) -> tuple[bytes, str]:
     """The metrics in the format that the ``Accept`` header asks for, and its content type."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Reading(status))
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
-
-
-class _Reading(Collector):
-    def __init__(self, status: Status) -> None:
-        self._status = status
-
-    def collect(self) -> Iterable[Metric]:
-        for part in (_thread, _restores, _member, _commits, _tasks, _global_tables):
-            yield from part(self._status)
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing to compare names with: each registry holds one reading."""
-        return ()
+    parts = (_thread, _restores, _member, _commits, _tasks, _global_tables)
+    return expose(chain.from_iterable(part(status) for part in parts), accept)
 
 
 # --- families by the table ---------------------------------------------------------------

@@ -102,3 +102,18 @@ def test_ask_answers_and_draws(tmp_path):
 def test_ask_refuses_what_it_cannot_answer(tmp_path, words, problem):
     with pytest.raises(ConfigError, match=problem):
         call("ask", *words, "--out", tmp_path)
+
+
+@pytest.mark.parametrize("out", ["s3a://bucket/history", "hdfs://host:8020/history", "file:///history"])
+@pytest.mark.parametrize("command", ["follow", "report", "what-if", "compact", "ask"])
+def test_an_address_with_a_scheme_is_refused_instead_of_made_into_a_folder(tmp_path, monkeypatch, command, out):
+    monkeypatch.chdir(tmp_path)
+    words = {"report": ["--html", "page.html"], "ask": ["costly-groups"], "follow": ["--records", tmp_path]}
+    with pytest.raises(ConfigError, match=r"--out \w+:/.*an address with a scheme is not allowed"):
+        call(command, *words.get(command, ()), "--out", out)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_size_of_batches_is_for_a_broker(tmp_path):
+    with pytest.raises(ConfigError, match="--records-a-batch: a folder is read at once"):
+        call("follow", "--out", tmp_path / "out", "--records", tmp_path, "--records-a-batch", 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,6 +10,8 @@ import subprocess
 import sys
 from collections import defaultdict
 from contextlib import ExitStack, contextmanager
+from subprocess import PIPE
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -155,6 +158,34 @@ def test_ctrl_c_ends_it_also_where_no_broker_answers_any_more(tmp_path):
         running = ends.enter_context(followed(lost.bootstrap_servers, tmp_path / "o"))
         lost.kill()
         interrupt(running)
+
+
+@A_SPARK_OF_ITS_OWN
+def test_batches_are_bounded_and_the_lag_shrinks_to_nothing_in_lines_and_metrics(tmp_path):
+    with LocalBroker() as broker, ExitStack() as ends:
+        app = App(broker.bootstrap_servers, "history-lag", tmp_path)
+        app.start(1).until_running(PARTITIONS)
+        app.stop()
+        options = ["--records-a-batch", "1", "--every", "0.1", "--http", "127.0.0.1:0", "--json-log"]
+        command = [sys.executable, "-m", "kstreams_assign", "history", "follow", "-b", broker.bootstrap_servers]
+        command += ["--out", str(tmp_path / "o"), "--master", "local[1]", *options]
+        running = ends.enter_context(subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True))
+        ends.callback(running.kill)
+        batches, lags = [], []
+        while not lags or lags[-1]["offsets"]:
+            line = json.loads(running.stdout.readline())
+            (batches if line["event"] == "history_batch" else lags).append(line)
+        url = next(line for line in running.stderr if line.startswith("metrics at ")).split()[-1]
+        with urlopen(url) as reply:
+            text = reply.read().decode()
+        interrupt(running)
+    assert len(batches) > 1
+    assert {line["records"] for line in batches} <= {0, 1}, "an offset may be of a marker"
+    assert lags[0]["offsets"] > 0
+    assert [line["offsets"] for line in lags] == sorted((line["offsets"] for line in lags), reverse=True)
+    assert f"kstreams_assign_history_records_total {float(sum(line['records'] for line in batches))}\n" in text
+    assert "kstreams_assign_history_lag 0.0\n" in text
+    assert "kstreams_assign_history_lag_seconds 0.0\n" in text
 
 
 def test_brokers_that_do_not_answer_are_reported_before_spark_starts(tmp_path):
