@@ -1,0 +1,1 @@
+"""The simulator's situations on a real broker, with real processes: ``python -m bench.situations``."""
