@@ -14,19 +14,18 @@ import pytest
 from typer.testing import CliRunner
 
 from kstreams_assign.client_settings import refuse_settings
-from kstreams_assign.errors import BrokerError, ConfigError, SparkError
+from kstreams_assign.errors import ConfigError, SparkError
 from kstreams_assign.history.command import app
-from kstreams_assign.history.follow import Settings, follow_until_done, following
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.live import Asked
 from kstreams_assign.history.secrets import errors_without, is_secret, read_settings, secrets_of_conf
-from kstreams_assign.history.session import spark_session
-from kstreams_assign.history.source import Broker, java_settings
+from kstreams_assign.history.source import java_settings
+from tests.history import sign_in_driver
 from tests.history.play import cut, fleet, write_records
+from tests.installed import ROOT
 
 SECRET = "marker-of-a-secret"  # not one
 NO_BROKER = "127.0.0.1:1"
-CLIENT = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
 LOGS_MUCH = """
 rootLogger.level = info
 rootLogger.appenderRef.stderr.ref = console
@@ -148,7 +147,7 @@ def follow(tmp_path, *words):
     return running.returncode, "".join(lines), seen
 
 
-@pytest.mark.timeout(300)  # it has a Spark of its own
+@pytest.mark.timeout(500)  # it has a Spark of its own
 def test_a_run_leaves_it_nowhere(tmp_path):
     write_records(tmp_path / "records", "a.parquet", cut(fleet(groups=2), 1)[0])
     status, printed, seen = follow(tmp_path, "--records", tmp_path / "records", "--once", "--json-log", *QUICK)
@@ -159,7 +158,7 @@ def test_a_run_leaves_it_nowhere(tmp_path):
     assert files_with_it(tmp_path / "out") == []
 
 
-@pytest.mark.timeout(300)  # it has a Spark of its own
+@pytest.mark.timeout(500)  # it has a Spark of its own
 @pytest.mark.parametrize(
     "words",
     [
@@ -178,24 +177,17 @@ def test_a_run_that_fails_does_not_print_it(tmp_path, words):
     assert files_with_it(tmp_path / "out") == []
 
 
-@pytest.mark.timeout(300)  # it has a Spark of its own
+@pytest.mark.timeout(500)  # it has a Spark of its own
 def test_spark_that_cannot_sign_in_at_a_broker_does_not_log_it(broker, tmp_path):
     """The broker has no SASL, so the handshake fails; Spark logs at INFO, which shows more than its default."""
-    layout = Layout(tmp_path / "out")
-    config = tmp_path / "log4j2.properties"
-    config.write_text(LOGS_MUCH, encoding="utf-8")
-    options = f"-Dlog4j2.configurationFile=file:{config} -XX:TieredStopAtLevel=1"
-    settings = {"spark.x.password": SECRET, "spark.driver.extraJavaOptions": options}
-    source = Broker(broker, {**CLIENT, "sasl.password": SECRET}, partitions=1)
-    with (
-        spark_session("local[1]", log=layout.log, settings=settings) as session,
-        pytest.raises((BrokerError, SparkError)) as failed,
-        following(session, source, layout, Settings(once=True)) as query,
-    ):
-        follow_until_done(query, layout, lambda _: None)
-    assert SECRET not in str(failed.value)
-    assert "sasl.jaas.config = [hidden]" in layout.log.read_text(encoding="utf-8", errors="replace")
-    assert files_with_it(layout.root) == []
+    out, logging = tmp_path / "out", tmp_path / "log4j2.properties"
+    logging.write_text(LOGS_MUCH, encoding="utf-8")
+    command = [sys.executable, "-m", sign_in_driver.__name__, broker, str(out), str(logging)]
+    done = subprocess.run(command, input=SECRET, capture_output=True, text=True, cwd=ROOT, timeout=450, check=True)
+    assert re.match("(BrokerError|SparkError): ", done.stdout), done
+    assert SECRET not in done.stdout + done.stderr
+    assert "sasl.jaas.config = [hidden]" in Layout(out).log.read_text(encoding="utf-8", errors="replace")
+    assert files_with_it(out) == []
 
 
 def test_spark_itself_hides_a_setting_that_its_default_would_show(spark):
