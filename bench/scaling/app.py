@@ -42,15 +42,18 @@ def main(words: Sequence[str]) -> None:
         {"application_id": application, "bootstrap_servers": servers, "state_dir": folder, **settings}
     )
     topology = Subtopology(counting(output, int(process)), sources=[source], stores=[STORE], sinks=[output])
-    worker = Worker(config, [topology], on_event=EventPrinter(application).hear)
-    Thread(target=obey, args=(worker,), name="control", daemon=True).start()
+    printer = EventPrinter(application)
+    worker = Worker(config, [topology], on_event=printer.hear)
+    Thread(target=obey, args=(worker, printer), name="control", daemon=True).start()
     worker.run()
 
 
-def obey(worker: Worker) -> None:
+def obey(worker: Worker, printer: EventPrinter) -> None:
     for line in sys.stdin:
         if line.strip() == "close":
             break
+        if line.strip() == "stacks":
+            printer.say_stacks()
         if line.strip() == "drain":
             worker.drain()
     worker.close()

@@ -15,6 +15,9 @@ Event = Mapping[str, Any]
 PATIENCE_S = 90.0
 """For a process to start or to reach a state beside several others on a busy machine. Fast runs wait no longer."""
 
+STACKS_S = 5.0
+"""For the answer of a process that a test has given up."""
+
 
 def arguments(
     bootstrap_servers: str, application_id: str, state_dir: Path, *own: str, settings: Mapping[str, object] | None
@@ -69,6 +72,13 @@ class AppProcess:
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    def stacks(self) -> str:
+        """Return where each thread of a Python application is now; "" of another application."""
+        with suppress(BrokenPipeError, AssertionError):
+            self.tell("stacks")
+            self.until(lambda _: bool(self.named("stacks")), STACKS_S)
+        return "".join(str(event["text"]) for event in self.named("stacks"))
 
     def until_ended(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until the process ends by itself; return its exit status."""

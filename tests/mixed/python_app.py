@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock, Thread
+from threading import enumerate as running_threads
+from traceback import format_stack
 from typing import Any
 
 from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
@@ -78,10 +80,20 @@ class EventPrinter:
     def _hear_status(self, client_id: str, tasks: Mapping[str, TaskStatus]) -> None:
         active = sorted(task for task, status in tasks.items() if status.role == "active")
         standby = sorted(task for task, status in tasks.items() if status.role in {"standby", "warmup"})
-        at_work = active == sorted(self._assigned) and all(tasks[task].state == "running" for task in active)
+        assigned = sorted(self._assigned)
+        at_work = active == assigned and all(tasks[task].state == "running" for task in active)
         settled = at_work and len(active) + len(standby) == len(tasks)
-        self._say_if_new("state", {"state": RUNNING if settled else REBALANCING})
+        waits = {} if settled else {"assigned": assigned, "tasks": {t: f"{s.role} {s.state}" for t, s in tasks.items()}}
+        self._say_if_new("state", {"state": RUNNING if settled else REBALANCING, **waits})
         self._say_if_new("tasks", {"active": active, "standby": standby, "threads": [client_id]})
+
+    def say_stacks(self) -> None:
+        """Print where each thread is."""
+        frames = sys._current_frames()
+        stacks = {
+            thread.name: format_stack(frames[thread.ident]) for thread in running_threads() if thread.ident in frames
+        }
+        self._say({"event": "stacks", "text": "".join(f"{name}:\n{''.join(at)}" for name, at in stacks.items())})
 
     def _say_if_new(self, event: str, facts: Mapping[str, Any]) -> None:
         if self._printed.get(event) != facts:
@@ -109,8 +121,9 @@ def main(words: Sequence[str]) -> None:
     )
     stores = {topic: f"totals-{topic}" for topic in topics.split(",")}
     topology = [Subtopology(counting(store), sources=[topic], stores=[store]) for topic, store in stores.items()]
-    worker = Worker(config, topology, on_event=EventPrinter(application).hear)
-    Thread(target=obey, args=(worker,), name="control", daemon=True).start()
+    printer = EventPrinter(application)
+    worker = Worker(config, topology, on_event=printer.hear)
+    Thread(target=obey, args=(worker, printer), name="control", daemon=True).start()
     worker.run()
 
 
@@ -118,10 +131,12 @@ def value(text: str) -> int | bool | str:
     return int(text) if text.isdecimal() else {"true": True, "false": False}.get(text, text)
 
 
-def obey(worker: Worker) -> None:
+def obey(worker: Worker, printer: EventPrinter) -> None:
     for line in sys.stdin:
         if line.strip() == "close":
             break
+        if line.strip() == "stacks":
+            printer.say_stacks()
         if line.strip() == "rejoin":
             worker.rejoin("asked to")
         if line.strip() == "shut-down":

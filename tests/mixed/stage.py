@@ -188,8 +188,10 @@ def until(so: Callable[[], bool], limit_s: float, about: str, apps: Sequence[App
     """Wait until the condition holds; return the time in seconds. Fail if an instance ends meanwhile."""
     began = time.monotonic()
     while not so():
-        states = [(type(app).__name__, app.active, app.standby, app.running, app.alive) for app in apps]
+        states = [(type(app).__name__, app.active, app.standby, app.named("state")[-1:], app.alive) for app in apps]
         assert all(app.alive for app in apps), f"an instance ended; {about}: {states}"
-        assert time.monotonic() - began < limit_s, f"not within {limit_s:.0f} s: {about}: {states}"
+        if time.monotonic() - began >= limit_s:
+            stacks = "\n".join(app.stacks() for app in apps)
+            raise AssertionError(f"not within {limit_s:.0f} s: {about}: {states}\n{stacks}")
         Event().wait(0.1)
     return round(time.monotonic() - began, 1)
