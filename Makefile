@@ -21,7 +21,7 @@ help: ## this text
 demo: $(DEMO_READY) ## set up what it needs, then the main job on a real broker on this machine
 	$(BIN)/kstreams-assign demo
 
-check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: one to two minutes
+check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: about a minute
 	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and slow ones; of many cases and generated examples some run; make test has all" >&2
 	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(BY_SEVERAL))
 

@@ -147,6 +147,7 @@ def follow(tmp_path, *words):
     return running.returncode, "".join(lines), seen
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(500)  # it has a Spark of its own
 def test_a_run_leaves_it_nowhere(tmp_path):
     write_records(tmp_path / "records", "a.parquet", cut(fleet(groups=2), 1)[0])
@@ -158,6 +159,7 @@ def test_a_run_leaves_it_nowhere(tmp_path):
     assert files_with_it(tmp_path / "out") == []
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(500)  # it has a Spark of its own
 @pytest.mark.parametrize(
     "words",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -37,6 +38,14 @@ ALONE = replace(
     settings={STANDBYS: "1"},
 )
 """The process gets two tasks with state, and a standby of the third."""
+
+
+@pytest.fixture(autouse=True)
+def _own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes 10 ms, and no turn waits. The machine runs for an hour."""
+    ticks = count(3_600_000, 10)
+    monkeypatch.setattr(warm_joining, "monotonic_ms", lambda: next(ticks))
+    monkeypatch.setattr(warm_joining, "TURN_S", 0)
 
 
 class Scene:

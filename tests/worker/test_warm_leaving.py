@@ -27,6 +27,7 @@ from kstreams_assign.events import (
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker import warm_leaving
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.warm_leaving import WarmLeaving
 from tests.observe.test_streams_reasons import LOG, member, snapshot, tasks
@@ -132,6 +133,12 @@ class Side:
         assert not self._thread.is_alive()
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IDLE_S", "BUSY_S"):
+        monkeypatch.setattr(warm_leaving, name, 0.01)
+
+
 @pytest.fixture
 def sides() -> Iterator[Callable[..., Side]]:
     made: list[Side] = []
@@ -157,12 +164,12 @@ def test_a_member_leaves_once_another_has_restored_its_tasks(sides: Callable[...
     assert leaver.leaving.view() is None
     leaver.leaving.drain()
     while not stayer.kept:
-        assert not leaver.drained.wait(0.05)
+        assert not leaver.drained.wait(0.01)
     view = leaver.leaving.view()
     assert view is not None
     assert view.owners == dict.fromkeys(MOVES, "a-id")
     assert (view.warm, stayer.kept) == (frozenset(), [frozenset(MOVES)])
-    assert not leaver.drained.wait(1.0), "it waits"
+    assert not leaver.drained.wait(0.2), "it waits"
     cold.set()
     assert leaver.drained.wait(SECONDS)
     (expected,) = leaver.reported(WarmingElsewhereEvent)
@@ -172,7 +179,7 @@ def test_a_member_leaves_once_another_has_restored_its_tasks(sides: Callable[...
     (warming,) = stayer.reported(WarmingUpEvent)
     assert (warming.tasks, warming.leavers) == (("1_1", "1_2"), ("b-id",))
     while not stayer.awaited:
-        assert not stayer.stopped.wait(0.05)
+        assert not stayer.stopped.wait(0.01)
     assert stayer.awaited == [frozenset(MOVES)]
 
 
@@ -207,7 +214,7 @@ def test_a_member_that_does_not_join_warm_leaves_at_once_and_helps_no_other(side
     (refused,) = leaver.reported(DrainRefusedEvent)
     assert refused.warnings == ("warm_join = false: this member leaves without warming its tasks up elsewhere",)
     while not other.reported(WarmingElsewhereEvent):
-        assert not other.drained.wait(0.05)
+        assert not other.drained.wait(0.01)
     assert not leaver.kept
 
 
@@ -223,7 +230,7 @@ def test_a_refusal_of_the_brokers_ends_the_help_and_the_drain(sides: Callable[..
     leaver = sides("b")
     leaver.topic.fails = BrokerError("not allowed")
     while not leaver.reported(WarmLeaveOffEvent):
-        assert not leaver.stopped.wait(0.05)
+        assert not leaver.stopped.wait(0.01)
     leaver.leaving.drain()
     assert leaver.drained.is_set()
     assert leaver.reported(DrainRefusedEvent)[0].warnings[0].startswith("not allowed: ")
@@ -233,7 +240,7 @@ def test_a_drain_under_way_ends_when_the_brokers_refuse(sides: Callable[..., Sid
     leaver = sides("b")
     leaver.leaving.drain()
     while not leaver.reported(WarmingElsewhereEvent):
-        assert not leaver.drained.wait(0.05)
+        assert not leaver.drained.wait(0.01)
     leaver.topic.fails = BrokerError("not allowed")
     assert leaver.drained.wait(SECONDS)
     assert len(leaver.reported(DrainRefusedEvent)) == 1
@@ -244,7 +251,7 @@ def test_an_outage_only_delays_a_drain(sides: Callable[..., Side]) -> None:
     leaver = sides("b")
     leaver.topic.fails = leaver.group = BrokerUnavailable("no answer")
     leaver.leaving.drain()
-    assert not leaver.drained.wait(1.0)
+    assert not leaver.drained.wait(0.2)
     leaver.topic.fails, leaver.group = None, GROUP
     assert leaver.drained.wait(SECONDS)
     assert leaver.reported(WarmLeaveEvent)
