@@ -9,10 +9,12 @@ from concurrent.futures import Future
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, first_contact
+from kstreams_assign.adapters.confluent import admin as module
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
@@ -63,6 +65,26 @@ def test_a_wrong_partition_count_names_both_numbers_and_nothing_is_made(admin):
 def test_a_topic_that_another_member_makes_in_between_is_no_error(admin):
     name = new_topic(admin, 2)
     admin._create({name: 2}, {}, -1, time.monotonic() + PATIENCE_S)
+
+
+def test_a_question_that_librdkafka_does_not_send_is_asked_again(admin, monkeypatch):
+    """It may wait for the controller until the time of the request is up."""
+    name, real, times_s = f"t-{uuid4().hex}", admin._admin.create_topics, []
+
+    def unsent_at_first(new, *, request_timeout, **times):
+        times_s.append(request_timeout)
+        if len(times_s) > 2:
+            return real(new, request_timeout=request_timeout, **times)
+        answer = Future()
+        if len(times_s) == 1:
+            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, "while waiting for controller")))
+        return {name: answer}  # the second never comes
+
+    monkeypatch.setattr(admin._admin, "create_topics", unsent_at_first)
+    monkeypatch.setattr(module, "_ATTEMPT_S", 0.1)
+    admin.create_topics({name: 2}, PATIENCE_S)
+    assert admin.topics(PATIENCE_S)[name] == 2
+    assert times_s == pytest.approx([0.1, 0.2, 0.4])
 
 
 def test_what_the_broker_refuses_is_told_with_its_reason(admin):

@@ -32,6 +32,10 @@ _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _INVALID = frozenset({KafkaError.INVALID_CONFIG})
 
+_ATTEMPT_S = 5.0
+"""How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
+the controller until the time of a request is up although it is there."""
+
 _POLL_S = 0.02
 _GRACE_S = 1.0
 """librdkafka ends a request at its deadline; this much later we no longer wait for it to say so."""
@@ -280,8 +284,10 @@ class ClusterAdmin:
         Asks again while only ``passing`` codes stand in the way and there is time; raises what stands in the way then.
         """
         self._contact.make(deadline)
+        attempt_s = _ATTEMPT_S
         while True:
-            left_s = _left_s(deadline)
+            left_s = min(attempt_s, _left_s(deadline))
+            attempt_s *= 2
             answers, failed = _gather(ask(left_s), left_s)
             bad = {what: error for what, error in failed.items() if error.code() not in tolerated}
             if not bad:
@@ -318,8 +324,8 @@ def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, A
             results[what] = future.result(_left_s(deadline))
         except KafkaException as raised:
             failed[what] = raised.args[0]
-        except TimeoutError as raised:
-            raise BrokerUnavailable(f"{_named(what)}: no answer in {timeout_s:.1f} s") from raised
+        except TimeoutError:
+            failed[what] = KafkaError(KafkaError._TIMED_OUT, f"no answer in {timeout_s:.1f} s")  # noqa: SLF001 - its only name
     return results, failed
 
 
