@@ -1,7 +1,9 @@
 """A large group on a real broker: how long its rebalances take, and what they cost.
 
     python -m bench.large_group                                          # 100 members in two processes, 1,000 tasks
-    python -m bench.large_group --members 1000 --tasks 10000 --processes 4
+    _JAVA_OPTIONS=-Xmx4g python -m bench.large_group --members 1000 --tasks 10000 --processes 4
+
+The broker of the last one needs more memory than a local broker otherwise gets.
 
 Members are ``GroupMember``s without records and stores: what is measured is the group itself. Each changelog has one
 record, so a task is warmed up before it moves. One JSON line for each phase: *start* (all members join), *join* (one
@@ -19,10 +21,12 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+from kafka import KafkaProducer
 
 from bench.large_group.host import APPLICATION, RECORDS, STORE, TOPIC
 from bench.processes import Json
@@ -33,6 +37,9 @@ from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
 from tests.chaos.reading import records
 
 CHANGELOG = f"{APPLICATION}-{STORE}-changelog"
+PATIENCE_S = 600
+PIECE = 5_000
+"""Partitions that are made by one request: a controller takes none of 10,000."""
 IDLE_S = 60.0
 REST_S = 3.0
 """A group is at rest when for so long nothing has happened after its last assignment."""
@@ -64,12 +71,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def create_topics(servers: str, tasks: int) -> None:
     """Make the input topic and the changelog, with records for every task."""
-    ClusterAdmin(servers).create_topics({TOPIC: tasks, CHANGELOG: tasks}, 300.0, replication_factor=1)
-    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
-    for partition in range(tasks):
-        for _ in range(RECORDS):
-            producer.produce(CHANGELOG, b"1", b"key", partition)
-    producer.flush()
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    for topic in (TOPIC, CHANGELOG):
+        print(f"making {tasks:,} partitions of {topic}", file=sys.stderr)
+        ClusterAdmin(servers).create_topics({topic: min(PIECE, tasks)}, PATIENCE_S, replication_factor=1)
+        for count in range(2 * PIECE, tasks + PIECE, PIECE):
+            admin.create_partitions([NewPartitions(topic, min(count, tasks))])[topic].result(PATIENCE_S)
+    print("writing to each", file=sys.stderr)
+    # one request has the records of many partitions here; librdkafka makes one for each
+    with closing(
+        KafkaProducer(bootstrap_servers=servers, linger_ms=100, delivery_timeout_ms=1000 * PATIENCE_S)
+    ) as writer:
+        sent = [writer.send(CHANGELOG, b"1", b"key", partition=at % tasks) for at in range(tasks * RECORDS)]
+        for each in sent:
+            each.get(PATIENCE_S)
 
 
 def largest_group_record(servers: str) -> int:
