@@ -5,9 +5,9 @@
 
 Processes join, leave, die and restart at random times; tasks have any size, and a standby or none. The cost is that of
 ``simulate policies``: the task-seconds of downtime plus the process-seconds of restoring. Policies that leave the group
-uneven, or under which it does not come to rest, are no measure for ours. One JSON line for each situation in which ours costs more than 1.2 times the cheapest
-other policy, and one for all: where processes that come back do not always say so, and where they do (``announced``;
-only the situations in which that makes a difference are played twice).
+uneven, or under which it does not come to rest, are no measure for ours. One JSON line for each situation in which ours
+costs more than 1.2 times the cheapest other policy, and one for all: where processes that come back do not always say
+so, and where they do (``announced``; only the situations in which that makes a difference are played twice).
 """
 
 from __future__ import annotations
