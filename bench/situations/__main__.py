@@ -59,16 +59,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--standbys", nargs="+", type=int, choices=(0, 1), default=(0, 1))
     options = parser.parse_args(arguments)
     asked = [situation for situation in SITUATIONS if situation.name in options.only]
-    with LocalBroker(settings={"quota.window.num": str(WINDOWS)}) as broker, tempfile.TemporaryDirectory() as folder:
+    folder = Path(tempfile.mkdtemp(prefix="situations-"))  # it stays after an error, which names it
+    with LocalBroker(settings={"quota.window.num": str(WINDOWS)}) as broker:
         servers = broker.bootstrap_servers
-        with Place(servers, Path(folder), GROUP) as place:
+        with Place(servers, folder, GROUP) as place:
             bytes_a_record = place.fill(Path(broker.data_dir))
         for situation in asked:
             for standbys in options.standbys:
                 group = replace(GROUP, standbys=standbys)
-                with Place(servers, Path(folder), group) as place:
+                with Place(servers, folder, group) as place:
                     real, settled_s = place.play(situation, bytes_per_s=group.restored_per_s * bytes_a_record)
                 print(json.dumps(row(situation, group, real, settled_s)), flush=True)
+    shutil.rmtree(folder)
 
 
 def row(situation: Situation, group: Scenario, real: Costs, settled_s: float) -> dict[str, object]:
