@@ -1,6 +1,6 @@
 """The simulator's situations on a real broker, with real processes, and what both say that they cost.
 
-    python -m bench.situations                                     # all, without and with a standby: 45 minutes
+    python -m bench.situations                                     # all, without and with a standby: 90 minutes
     python -m bench.situations --only bounce rolling_restart --standbys 1
 
 The group is that of ``kstreams-assign simulate policies``: four processes and twelve tasks of 100,000 records. A quota
@@ -59,16 +59,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--standbys", nargs="+", type=int, choices=(0, 1), default=(0, 1))
     options = parser.parse_args(arguments)
     asked = [situation for situation in SITUATIONS if situation.name in options.only]
-    with LocalBroker(settings={"quota.window.num": str(WINDOWS)}) as broker, tempfile.TemporaryDirectory() as folder:
+    folder = Path(tempfile.mkdtemp(prefix="situations-"))  # it stays after an error, which names it
+    with LocalBroker(settings={"quota.window.num": str(WINDOWS)}) as broker:
         servers = broker.bootstrap_servers
-        with Place(servers, Path(folder), GROUP) as place:
+        with Place(servers, folder, GROUP) as place:
             bytes_a_record = place.fill(Path(broker.data_dir))
         for situation in asked:
             for standbys in options.standbys:
                 group = replace(GROUP, standbys=standbys)
-                with Place(servers, Path(folder), group) as place:
+                with Place(servers, folder, group) as place:
                     real, settled_s = place.play(situation, bytes_per_s=group.restored_per_s * bytes_a_record)
                 print(json.dumps(row(situation, group, real, settled_s)), flush=True)
+    shutil.rmtree(folder)
 
 
 def row(situation: Situation, group: Scenario, real: Costs, settled_s: float) -> dict[str, object]:
@@ -124,17 +126,13 @@ class Place:
         """From rest to the next rest; return the costs, and how many seconds that took."""
         for slot in range(self._group.processes):
             shutil.rmtree(self._folder / f"state-{slot}", ignore_errors=True)
-        with _records(self._servers, self._group):
-            for slot in situation.before:
+        with _records(self._servers, self._group), _limit(self._servers, round(bytes_per_s * WINDOWS / (WINDOWS - 1))):
+            for slot in situation.before:  # within the limit, too, or the first would restore everything
                 self._start(slot)
             if situation.before:
                 self._await_rest()
-            _limit(self._servers, round(bytes_per_s * WINDOWS / (WINDOWS - 1)))
-            try:
-                began_ms = self._inflict(situation)
-                ended_ms = wall_ms() if situation.ends else self._await_rest()
-            finally:
-                _limit(self._servers, None)
+            began_ms = self._inflict(situation)
+            ended_ms = wall_ms() if situation.ends else self._await_rest()
         self._fleet.stop([worker.name for worker in self._state.alive], CLOSE_S)
         spent = costs(self._events, began_ms, ended_ms, self._group.partitions)
         return spent, (ended_ms - began_ms) / 1_000
@@ -241,13 +239,17 @@ def _records(servers: str, group: Scenario) -> Iterator[None]:
         sender.join()
 
 
-def _limit(servers: str, bytes_per_s: int | None) -> None:
-    """Let each client id read so many bytes a second; ``None``: as many as it can."""
-    change = (
-        ["--delete-config", "consumer_byte_rate"]
-        if bytes_per_s is None
-        else ["--add-config", f"consumer_byte_rate={bytes_per_s}"]
-    )
+@contextmanager
+def _limit(servers: str, bytes_per_s: int) -> Iterator[None]:
+    """Let each client id read so many bytes a second for the block."""
+    _change_quota(servers, "--add-config", f"consumer_byte_rate={bytes_per_s}")
+    try:
+        yield
+    finally:
+        _change_quota(servers, "--delete-config", "consumer_byte_rate")
+
+
+def _change_quota(servers: str, *change: str) -> None:
     jars = ":".join(map(str, class_path()))
     command = [str(find_java()), "-cp", jars, "kafka.admin.ConfigCommand", "--bootstrap-server", servers, "--alter"]
     done = subprocess.run(

@@ -72,7 +72,7 @@ def table(column: Column, titles: Mapping[str, str]) -> list[str]:
             str(costs.moves),
             f"{costs.settled_s:.0f}",
             f"{cost_s(costs):.0f}",
-            f"{ours} ({costs.uneven})" if ours == UNEVEN else ours,
+            f"{ours} ({max(costs.uneven, costs.uneven_replicas)})" if ours == UNEVEN else ours,
         ]
         for costs, ours in zip(column.measured, column.words, strict=True)
     ]
@@ -118,6 +118,7 @@ def facts(columns: Sequence[Column]) -> list[dict[str, Any]]:
             "moves": costs.moves,
             "settled_s": costs.settled_s,
             "uneven": costs.uneven,
+            "uneven_replicas": costs.uneven_replicas,
             "cost_s": round(cost_s(costs), 3),
             "word": ours,
             "expected": column.expected_word(costs),

@@ -5,7 +5,7 @@ The simulation and the counting live here. Rules of a policy and words for numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 
@@ -36,8 +36,8 @@ class Measured:
 
     ``moves``: a task begins on another process than its last one. ``settled_s``: until no more rebalance was due.
     ``read_per_s``: records that all processes read per second in the busiest ten seconds. ``uneven``: in the end, the
-    most tasks on a process minus the fewest. ``bars`` and ``decided_s`` are for timelines, in milliseconds and seconds
-    from the first event.
+    most active tasks on a process minus the fewest; ``uneven_replicas``: the same with standbys. ``bars`` and
+    ``decided_s`` are for timelines, in milliseconds and seconds from the first event.
     """
 
     policy: str
@@ -49,6 +49,7 @@ class Measured:
     moves: int
     settled_s: float
     uneven: int = 0
+    uneven_replicas: int = 0
     read_per_s: int = 0
     violations: tuple[Violation, ...] = ()
     bars: tuple[Bar, ...] = field(default=(), repr=False)
@@ -99,7 +100,8 @@ def measure(policy: Policy, situation: Situation, group: Scenario, *, seed: int 
         restored=world.logs.restored - restored,
         moves=_moves(bars),
         settled_s=(ended_ms - began_ms) / 1_000,
-        uneven=_uneven(world),
+        uneven=_uneven([_runs(process) for process in world.processes]),
+        uneven_replicas=_uneven([_runs(process) + _holds(process) for process in world.processes]),
         read_per_s=busiest.most_per_s,
         violations=tuple(watch.violations),
         bars=bars,
@@ -157,8 +159,15 @@ def _read_per_s(world: World) -> int:
     return copying * world.scenario.restored_per_s
 
 
-def _uneven(world: World) -> int:
-    loads = [len(process.loop.running) for process in world.processes]
+def _runs(process: Process) -> int:
+    return len(process.loop.running)
+
+
+def _holds(process: Process) -> int:
+    return len(process.loop.restoring.restorer.tasks)
+
+
+def _uneven(loads: Sequence[int]) -> int:
     return max(loads, default=0) - min(loads, default=0)
 
 

@@ -1,4 +1,6 @@
-"""The situations of a group: the proposal's six scenarios, with times. The group is the same in all of them.
+"""The situations of a group: the proposal's six scenarios, with times, and what a process may announce.
+
+The group is the same in all of them.
 
 Everything is fixed: only the network's milliseconds are random, and the listed events are the only faults.
 """
@@ -84,6 +86,21 @@ SITUATIONS = (
         "one of four dies with its disk, a new one starts after 20 s",
         (0, 1, 2, 3),
         (Event(0, "wreck", 3), Event(20, "start", 3)),
+    ),
+    Situation(
+        "announced_shutdown",
+        "Announced shutdown",
+        "all four close for a restart, one every 20 s; counted until the last one leaves",
+        (0, 1, 2, 3),
+        tuple(Event(20 * slot, "restart", slot) for slot in range(4)),
+        ends=True,
+    ),
+    Situation(
+        "announced_bounce",
+        "Announced bounce",
+        "one of four closes for a restart and is back after 20 s, with its disk",
+        (0, 1, 2, 3),
+        (Event(0, "restart", 3), Event(20, "start", 3)),
     ),
     Situation(
         "rolling_restart",

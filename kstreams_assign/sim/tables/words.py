@@ -12,7 +12,7 @@ BOUNDS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """In cold hand-overs: below the first bound is the first word, and so on."""
 
 UNEVEN = "UNEVEN"
-"""In place of a word: leaving a new process idle costs nothing."""
+"""In place of a word: leaving a new process without tasks or without standbys costs nothing."""
 
 COLD_HAND_OVER_S = COLD_S + SHARE_RECORDS / GROUP.restored_per_s
 
@@ -23,8 +23,8 @@ RULE = (
 )
 
 EVENNESS = (
-    "UNEVEN (n): in the end, one process runs n tasks more than another, with n at least 2. Such a policy gets no word "
-    "and counts in no comparison, because moving nothing is cheap."
+    "UNEVEN (n): in the end, one process runs or holds n tasks more than another, with n at least 2. Such a policy "
+    "gets no word and counts in no comparison, because moving nothing is cheap."
 )
 
 PROPOSAL = (
@@ -39,7 +39,7 @@ def cost_s(costs: Measured) -> float:
 
 
 def is_even(costs: Measured) -> bool:
-    return costs.uneven < 2
+    return max(costs.uneven, costs.uneven_replicas) < 2
 
 
 def word(costs: Measured, column: Sequence[Measured]) -> str:
