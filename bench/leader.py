@@ -48,18 +48,23 @@ def measure(quick: bool, clock: str) -> list[Result]:
 
 def first_call(case: str, assignor: str, user_data: str, held: str) -> Json:
     """Return the wall and CPU milliseconds of a leader in this process, from all members' bytes to their answers."""
-    size, dialect = Size.parse(case), DIALECTS[user_data]
-    members = list(joined([*read(held), Held()], size.threads, user_data))
-    counts = {TOPIC: size.tasks}
-    ends = dict.fromkeys(lookups(TOPOLOGY, "bench", counts).end_offsets, END_OFFSET_SUM)
-    config = Problem(size).config
-    question = DecisionInput("bench", TOPOLOGY, assignor, config, UUID(int=0), counts, ends, now_ms=0)
+    members, question = rebalance(case, assignor, user_data, held)
     began, began_cpu = perf_counter(), process_time()
-    decision = decide(read_group(members, dialect), question)
+    decision = decide(read_group(members, DIALECTS[user_data]), question)
     took, took_cpu = perf_counter() - began, process_time() - began_cpu
     if decision.warnings or decision.assignor != assignor or len(decision.assignments) != len(members):
         raise RuntimeError(f"{case}: {decision.assignor} decided for {len(decision.assignments)}: {decision.warnings}")
     return {"first_call_ms": took * 1000, "first_call_cpu_ms": took_cpu * 1000}
+
+
+def rebalance(case: str, assignor: str, user_data: str, held: str) -> tuple[list[JoinedMember], DecisionInput]:
+    """Return the members of a converged group and of one new process, and what the leader knows."""
+    size = Size.parse(case)
+    members = list(joined([*read(held), Held()], size.threads, user_data))
+    counts = {TOPIC: size.tasks}
+    ends = dict.fromkeys(lookups(TOPOLOGY, "bench", counts).end_offsets, END_OFFSET_SUM)
+    config = Problem(size).config
+    return members, DecisionInput("bench", TOPOLOGY, assignor, config, UUID(int=0), counts, ends, now_ms=0)
 
 
 def joined(held: list[Held], threads: int, user_data: str) -> Iterator[JoinedMember]:
