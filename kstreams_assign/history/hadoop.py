@@ -44,7 +44,7 @@ FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     ),
     (r"No FileSystem for scheme|UnsupportedFileSystem|ClassNotFoundException|NoClassDefFoundError", ConfigError, ""),
     (
-        r"mount table|mount point|mountpoint|NotInMountpoint",
+        r"[Mm]ount table|mount point|mountpoint|NotInMountpoint",
         ConfigError,
         "mount it with spark.hadoop.fs.viewfs.mounttable.NAME.link./PATH, and name a folder below that path",
     ),

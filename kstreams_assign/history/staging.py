@@ -159,14 +159,13 @@ def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecord
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[int, bytes | None]]]:
-    """Where each run of one route ends, and which it is."""
+    """Where each run of one route and bucket ends, and which they are. States of several buckets may be neighbours."""
+    buckets, routes = batch.column("bucket"), batch.column("route")
     if batch.num_rows:
-        coded = pc.run_end_encode(batch.column("route"))
-        buckets = batch.column("bucket")
-        start = 0
-        for end, route in zip(coded.run_ends.to_pylist(), coded.values.to_pylist(), strict=True):
-            yield end, (buckets[start].as_py(), route)
-            start = end
+        for end in sorted(
+            {end for column in (buckets, routes) for end in pc.run_end_encode(column).run_ends.to_pylist()}
+        ):
+            yield end, (buckets[end - 1].as_py(), routes[end - 1].as_py())
 
 
 def _raw(batches: list[pa.RecordBatch]) -> RawRecords:

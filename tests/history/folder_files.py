@@ -1,8 +1,7 @@
-"""A file system below an address, as ``remote.Files`` has it, in a plain folder: no Spark, and every fault on demand."""
+"""A file system below an address, as ``remote.Files`` has it, in a plain folder, with every fault on demand."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -82,7 +81,7 @@ class FolderFiles:
 def copied(files: FolderFiles, copy: Path) -> Iterator[Layout]:
     """A layout whose folder is a new copy."""
     shutil.rmtree(copy, ignore_errors=True)
-    os.makedirs(copy)
+    copy.mkdir(parents=True)
     store = RemoteStore(files)
     try:
         yield Layout(copy, store)

@@ -186,7 +186,7 @@ def test_a_folder_has_no_scheme(text):
         ("file:///var/marker", "a folder of this machine has no scheme; name the folder itself"),
         ("s3a://KEY:marker@bucket/history", r"put the keys .* into the table \[conf\] of the file that --config names"),
         ("hdfs://me:mar@ker@host/history", "an address with a password is not allowed"),
-        ("abfss://c@a.dfs.core.windows.net/h?sig=marker", r"into the table \[conf\] .* fs.azure.sas.fixed.token"),
+        ("abfss://c@a.dfs.core.windows.net/h?sig=marker", r"into the table \[conf\] .*fs.azure.sas.fixed.token"),
     ],
 )
 def test_an_address_with_a_secret_is_refused_without_it(text, problem):
@@ -214,7 +214,7 @@ def test_an_address_that_spark_would_not_find_is_refused(text, problem):
     [
         (
             "s3a://b/h",
-            "java.lang.RuntimeException: java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "java.lang.RuntimeException: java.lang.ClassNotFoundException: Class o.a.h.fs.s3a.S3AFileSystem not found",
             ConfigError,
             "add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:3.4.1",
         ),
@@ -232,8 +232,7 @@ def test_an_address_that_spark_would_not_find_is_refused(text, problem):
         ),
         (
             "odd://b/h",
-            "org.apache.hadoop.fs.UnsupportedFileSystemException: fs.AbstractFileSystem.odd.impl=null: No "
-            "AbstractFileSystem configured for scheme: odd",
+            "org.apache.hadoop.fs.UnsupportedFileSystemException: No AbstractFileSystem configured for scheme: odd",
             ConfigError,
             "spark.hadoop.fs.AbstractFileSystem.odd.impl=",
         ),
@@ -315,7 +314,7 @@ def test_a_file_in_many_pieces_is_whole(tmp_path, undisturbed, monkeypatch):
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-@pytest.mark.parametrize("share", sample([step / 40 for step in range(40)], 3))
+@pytest.mark.parametrize("share", sample([step / 12 for step in range(12)], 2))
 def test_killed_at_a_change_the_next_run_loses_and_doubles_nothing(share, before, tmp_path, undisturbed, written):
     """Also where the change was made and the answer was lost."""
     at = round(share * written.changes)
@@ -327,10 +326,10 @@ def test_killed_at_a_change_the_next_run_loses_and_doubles_nothing(share, before
 
 
 def test_killed_change_after_change_it_ends_with_the_same_tables(tmp_path, undisturbed):
-    """Each attempt gets nine changes further, so every batch is cut off many times."""
+    """Each attempt gets four changes further than the one before, counted from its own start."""
     files, attempts = FolderFiles(tmp_path / "there"), 0
     while True:
-        files = FolderFiles(files.folder, killed_at=9 + attempts * 9)
+        files = FolderFiles(files.folder, killed_at=4 + attempts * 4)
         try:
             continued(files, tmp_path)
             break
@@ -391,7 +390,6 @@ def test_a_commit_of_another_program_comes_first_and_ours_on_top_of_it(there, tm
         table = writer.tables["counts"]
         assert table.commit(writer.batch + 1, [])
         table.refresh()
-        assert {file.part: 1 for file in table.files()} == {file.part: 1 for file in set(table.files())}
         assert len(table.files()) == len({file.part for file in table.files()})
     assert rows(Layout(there.folder)) == before
 
@@ -476,7 +474,7 @@ def test_a_log_is_opened_whatever_became_of_its_hint(tmp_path, hint):
         elif hint != "there":
             (place / HINT).write_text('{"version":3,"size":1}')
     with copied(files, tmp_path / "copy") as layout:
-        assert HistoryWriter(layout).batch == 13
+        assert HistoryWriter(layout).batch == len(batches) - 1
         assert TablesReader(layout).read("counts", ["records"], None, None)
 
 
