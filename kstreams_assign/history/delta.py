@@ -189,13 +189,16 @@ class Table:
     def _paths(self, part: str) -> set[str]:
         return {file.path for file in self.files() if file.part == part}
 
-    def vacuum(self) -> None:
-        """Delete logs older than a week, and files that no version of that week has or no commit ever named."""
+    def vacuum(self, log_hours: int | None = None) -> None:
+        """Delete files that no version of the last week has or no commit ever named, and logs that are as old.
+
+        ``log_hours``: how long logs are kept instead.
+        """
         self.refresh()
         with self._store.standing_in(self._folder):
             unused = self._table.vacuum(KEPT_HOURS, dry_run=True, enforce_retention_duration=False, full=True)
         self._store.delete(self._folder, unused)
-        self._store.expire_log(self._folder, wall_ms() - KEPT_HOURS * 3_600_000)
+        self._store.expire_log(self._folder, wall_ms() - (KEPT_HOURS if log_hours is None else log_hours) * 3_600_000)
         self._table = DeltaTable(str(self._folder))
 
 

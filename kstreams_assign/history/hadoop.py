@@ -6,7 +6,7 @@ What lives here: files below an address, and the table from Hadoop's errors to o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ JARS = {
     "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
     "wasb": "org.apache.hadoop:hadoop-azure:{hadoop}",
     "wasbs": "org.apache.hadoop:hadoop-azure:{hadoop}",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",
 }
 
 _KEYS = "give its keys as spark.hadoop.fs.{scheme}.* in the table [conf] of the file that --config names"
@@ -81,15 +81,21 @@ class HadoopFiles:
         with self._translated():
             return bool(self._files.exists(self._at(path)))
 
-    def list(self, folder: str) -> list[Listed]:
+    def list(self, folders: Sequence[str]) -> dict[str, list[Listed]]:
         """List by Spark: one call for each file would take minutes for those of a week."""
-        if not self.exists(folder):
-            return []
+        lists: dict[str, list[Listed]] = {folder: [] for folder in sorted(folders, key=len, reverse=True)}
+        present = [f"{self.address}/{folder}" for folder in lists if self.exists(folder)]
+        if not present:
+            return lists
         files: Any = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
         columns = ("path", "length", "unix_millis(modificationTime) as modified_ms")
         with self._translated():
-            rows = files.load(f"{self.address}/{folder}").selectExpr(*columns).collect()
-        return [Listed(row.path.rpartition(f"/{folder}/")[2], row.length, row.modified_ms) for row in rows]
+            rows = files.load(present).selectExpr(*columns).collect()
+        for row in rows:
+            path = row.path.removeprefix(f"{self._base}/")
+            folder = next(each for each in lists if path.startswith(f"{each}/"))  # a log's comes before its table's
+            lists[folder].append(Listed(path.removeprefix(f"{folder}/"), row.length, row.modified_ms))
+        return lists
 
     def fetch(self, path: str, target: Path) -> bool:
         with self._translated():

@@ -9,7 +9,7 @@ copy takes that run's entry instead. Files of rows are sent before the entry tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -36,8 +36,8 @@ class Files(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
-    def list(self, folder: str) -> list[Listed]:
-        """List the files below a folder; none if there is no such folder. Hidden ones may be left out."""
+    def list(self, folders: Sequence[str]) -> dict[str, list[Listed]]:
+        """List the files below each folder; none if there is no such folder. Hidden ones may be left out."""
 
     def fetch(self, path: str, target: Path) -> bool:
         """Copy a file to this machine. Return False if there is no such file."""
@@ -58,6 +58,7 @@ class RemoteStore:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._newest: dict[str, int] = {}  # table -> its newest version that the copy and the address both have
+        self._lists: dict[str, list[Listed]] = {}  # of ``listed_once``
         self._pool = ThreadPoolExecutor(TRANSFERS, "history-transfer")
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ class RemoteStore:
 
     def expire_log(self, folder: Path, cutoff_ms: int) -> None:
         log = folder / LOG
-        expired = mirror.expired(self._files.list(_remote(log)), cutoff_ms)
+        expired = mirror.expired(self._list(_remote(log)), cutoff_ms)
         self._each(lambda name: self._files.delete(_remote(log, name)), expired)
         names = _names(log)
         readable = mirror.files_of(names, self._newest[folder.name])
@@ -126,9 +127,17 @@ class RemoteStore:
         self._each(delete, paths)
 
     @contextmanager
+    def listed_once(self, folders: Iterable[Path]) -> Iterator[None]:
+        self._lists = self._files.list([name for each in folders for name in (each.name, _remote(each / LOG))])
+        try:
+            yield
+        finally:
+            self._lists = {}
+
+    @contextmanager
     def standing_in(self, folder: Path) -> Iterator[None]:
         stand_ins = []
-        for file in self._files.list(folder.name):
+        for file in self._list(folder.name):
             path = folder / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -146,9 +155,12 @@ class RemoteStore:
     def reader(self, folder: Path) -> Any:
         return pf.PyFileSystem(_Fetched(lambda path: self._pool.submit(self._fetch_rows, folder, path).result()))
 
+    def _list(self, folder: str) -> list[Listed]:
+        return self._lists[folder] if folder in self._lists else self._files.list([folder])[folder]
+
     def _fetch_older(self, log: Path, as_of: int | datetime) -> None:
         """What the version of ``as_of`` needs; the version nearest to it where there is none such."""
-        listed = {file.path: file for file in self._files.list(_remote(log))}
+        listed = {file.path: file for file in self._list(_remote(log))}
         readable = mirror.readable(listed)
         if not readable:
             return
@@ -176,7 +188,7 @@ class RemoteStore:
 
     def _listed_checkpoint(self, log: Path) -> tuple[str, ...]:
         """Fetch the newest checkpoint of a log whose hint is missing or names one that was deleted."""
-        checkpoints = mirror.checkpoints_of(file.path for file in self._files.list(_remote(log)))
+        checkpoints = mirror.checkpoints_of(file.path for file in self._list(_remote(log)))
         needed = checkpoints[max(checkpoints)] if checkpoints else ()
         for name in needed:
             self._fetch_to_log(log, name)

@@ -55,6 +55,9 @@ class Store(Protocol):
     def delete(self, folder: Path, paths: Iterable[str]) -> None:
         """Delete files of rows."""
 
+    def listed_once(self, folders: Iterable[Path]) -> AbstractContextManager[None]:
+        """For the block, list the files of all these tables once: a list of each takes seconds."""
+
     def standing_in(self, folder: Path) -> AbstractContextManager[None]:
         """For the block, the folder lists every file of rows, also those of no version, with its time."""
 
@@ -90,6 +93,9 @@ class InPlace:
     def delete(self, folder: Path, paths: Iterable[str]) -> None:
         for path in paths:
             (folder / path).unlink(missing_ok=True)
+
+    def listed_once(self, folders: Iterable[Path]) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
 
     def standing_in(self, folder: Path) -> AbstractContextManager[None]:  # noqa: ARG002
         return nullcontext()

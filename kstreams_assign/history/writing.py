@@ -37,9 +37,11 @@ FILES = -1
 _SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours"}
 """The library's own interval of 100 makes a batch three times as costly. Files of older versions are deleted."""
 
+_STATES_LOG_HOURS = 1
+
 _STATES_SETTINGS = {
     **_SETTINGS,
-    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": f"interval {_STATES_LOG_HOURS} hours",
     "delta.deletedFileRetentionDuration": "interval 0 hours",
 }
 """Only the newest version of the states is ever read; a batch replaces up to ``BUCKETS`` files."""
@@ -128,8 +130,10 @@ class HistoryWriter:
         Not after another run has made itself the writer: what it commits now may be unknown here.
         """
         self.refuse_other_writer()
-        for table in (*self.tables.values(), self._states):
-            table.vacuum()
+        with self.layout.store.listed_once(self.layout.table(name) for name in (*self.tables, STATES)):
+            for table in self.tables.values():
+                table.vacuum()
+            self._states.vacuum(_STATES_LOG_HOURS)
 
     def refuse_other_writer(self) -> None:
         """Raise ``StateDirectoryLocked`` if another run has made itself the writer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,10 @@ class FolderFiles:
     def exists(self, path: str) -> bool:
         return (self.folder / path).exists()
 
-    def list(self, folder: str) -> list[Listed]:
+    def list(self, folders: Sequence[str]) -> dict[str, list[Listed]]:
+        return {folder: self.listed(folder) for folder in folders}
+
+    def listed(self, folder: str) -> list[Listed]:
         top = self.folder / folder
         files = [(path, path.relative_to(top)) for path in sorted(top.rglob("*")) if path.is_file()]
         return [

@@ -444,7 +444,7 @@ def test_logs_older_than_a_week_are_deleted_where_the_tables_are(tmp_path):
     files = FolderFiles(tmp_path / "there")
     batches = cut(fleet(), 14)
     continued(files, tmp_path, batches[:-1])
-    before = len(files.list("counts/_delta_log"))
+    before = len(files.listed("counts/_delta_log"))
     long_ago = time.time() - 9 * DAY_MS / 1000
     for path in files.folder.rglob("*"):
         os.utime(path, (long_ago, long_ago))
@@ -452,7 +452,7 @@ def test_logs_older_than_a_week_are_deleted_where_the_tables_are(tmp_path):
     with copied(files, tmp_path / "copy") as layout:
         compact(HistoryWriter(layout), "1970-01-02")
         run(layout, batches, checkpoint=tmp_path / "noted")
-    left = sorted(file.path for file in files.list("counts/_delta_log"))
+    left = sorted(file.path for file in files.listed("counts/_delta_log"))
     assert left[0] in checkpoint(mirror.version_of(left[0]))
     assert len(left) < before
     local = Layout(tmp_path / "local")
@@ -488,7 +488,7 @@ def test_a_reader_takes_the_rows_and_only_the_files_that_it_needs(there, tmp_pat
         assert [path for path in there.fetched if path.endswith(".parquet") and LOG not in path] == []
         reader.read("members", ["member_id"], None, newest_ms - 1000)
         some = [path for path in there.fetched if LOG not in path]
-        assert 0 < len(some) < len(there.list("members"))
+        assert 0 < len(some) < len(there.listed("members"))
         assert {table: reader.read(table, sorted(reader.columns_of(table)), None, None) for table in ORDER} == all_rows
 
 

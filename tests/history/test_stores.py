@@ -152,7 +152,7 @@ def test_a_file_is_created_once_and_whole(spark, tmp_path, monkeypatch, whole_at
     monkeypatch.setattr(hadoop, "WHOLE_AT_CLOSE", whole_at_close)
     behind = tmp_path / "there" / "history"
     files, name = HadoopFiles(spark, mounted(spark, tmp_path / "there")), "counts/_delta_log/0.json"
-    assert files.list("counts") == []
+    assert files.list(["counts"]) == {"counts": []}
     assert files.create(name, b"first\0\xff")
     assert not files.create(name, b"second")
     assert (behind / name).read_bytes() == b"first\0\xff"
@@ -163,9 +163,10 @@ def test_a_file_is_created_once_and_whole(spark, tmp_path, monkeypatch, whole_at
     for content in (b"1", b"22"):
         (tmp_path / "new").write_bytes(content)
         files.send(tmp_path / "new", "counts/day=2026-11-21/a b.parquet")
-    assert [(file.path, file.size) for file in files.list("counts")] == [("day=2026-11-21/a b.parquet", 2)]
-    (listed,) = files.list("counts/_delta_log")
-    assert listed == ("0.json", 7, (behind / name).stat().st_mtime_ns // 1_000_000)
+    lists = files.list(["counts", "members", "counts/_delta_log"])
+    assert [(file.path, file.size) for file in lists["counts"]] == [("day=2026-11-21/a b.parquet", 2)]
+    assert lists["counts/_delta_log"] == [("0.json", 7, (behind / name).stat().st_mtime_ns // 1_000_000)]
+    assert lists["members"] == []
     files.delete(name)
     files.delete(name)
     assert not files.exists(name)
@@ -210,16 +211,16 @@ def history(*words, folder):
     folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "kstreams_assign", "history", *map(str, words)]
     environment = {**os.environ, "TMPDIR": str(folder)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment, cwd=ROOT)
 
 
-@pytest.mark.timeout(1000)  # each run has a Spark of its own
+@pytest.mark.timeout(600)  # the killed run has a Spark of its own
 def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, tmp_path, straight):
     file, records, behind = settings_file(tmp_path), tmp_path / "records", tmp_path / "there" / "history"
     address = "viewfs://mine/x/history"
     write_records(records, "a.parquet", BATCHES[0])
     command = [sys.executable, str(SCRIPT), address, str(records), "published task_placements", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == -9, done.stderr
     assert "org.apache.spark.deploy.SparkSubmit" in done.stdout
     assert (behind / "_state" / LOG).is_dir()
@@ -233,7 +234,7 @@ def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, t
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1000)  # it has a Spark of its own
+@pytest.mark.timeout(600)  # it has a Spark of its own
 def test_compact_reaches_an_address_by_a_file_of_settings_and_leaves_nothing_here(tmp_path):
     file, behind = settings_file(tmp_path), Layout(tmp_path / "there" / "history")
     run(behind, cut(fleet(), 4))
