@@ -46,7 +46,7 @@ class Files(Protocol):
         """Create a whole file, or none. Return False if there is one of that name."""
 
     def send(self, source: Path, path: str) -> None:
-        """Copy a file of this machine there, also over one of that name."""
+        """Copy a file of this machine there, also over one of that name. Others may see a part of it meanwhile."""
 
     def delete(self, path: str) -> None:
         """Delete a file if there is one."""
@@ -88,16 +88,18 @@ class RemoteStore:
         log = folder / LOG
         for name in mirror.unsent(_names(log), self._newest[folder.name]):
             version = mirror.version_of(name)
-            path = _remote(log, name)
-            if version is None or name != mirror.entry(version):
-                self._files.send(log / name, path)
-            elif self._files.create(path, (log / name).read_bytes()) or self._is_ours(log / name):
-                self._newest[folder.name] = version
-            else:
+            if version is None:
+                self._files.send(log / name, _remote(log, name))
+                continue
+            created = self._files.create(_remote(log, name), (log / name).read_bytes())
+            if name != mirror.entry(version):
+                continue  # a checkpoint that another run has made of the version has the same in it
+            if not created and not self._is_ours(log / name):
                 for refused in mirror.refused(_names(log), version):
                     (log / refused).unlink()
                 self.fetch_log(folder)
                 return False
+            self._newest[folder.name] = version
         return True
 
     def expire_log(self, folder: Path, cutoff_ms: int) -> None:

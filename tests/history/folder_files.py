@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from tests.history.play import Killed
 
 
 class FolderFiles:
-    """Changes are counted; the process is killed at change number ``killed_at``, before it or right after it."""
+    """Changes are counted; the process is killed at change number ``killed_at``, before it or right after it.
+
+    A file that is sent is half there when the process is killed before it is sent.
+    """
 
     def __init__(self, folder: Path, killed_at: int | None = None, *, before: bool = True) -> None:
         self.folder = folder
@@ -59,21 +62,22 @@ class FolderFiles:
             return True
 
     def send(self, source: Path, path: str) -> None:
-        with self._change():
-            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, self.folder / path)
+        target, content = self.folder / path, source.read_bytes()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._change(lambda: target.write_bytes(content[: len(content) // 2])):
+            target.write_bytes(content)
 
     def delete(self, path: str) -> None:
         with self._change():
             (self.folder / path).unlink(missing_ok=True)
 
     @contextmanager
-    def _change(self) -> Iterator[None]:
+    def _change(self, begin: Callable[[], object] = lambda: None) -> Iterator[None]:
         with self._lock:
             number, self.changes = self.changes, self.changes + 1
-            if self._killed_at is not None and (
-                number > self._killed_at or (number == self._killed_at and self._before)
-            ):
+            if number == self._killed_at and self._before:
+                begin()
+            if self._killed_at is not None and number >= self._killed_at + (not self._before):
                 raise Killed
             yield
             if number == self._killed_at:
