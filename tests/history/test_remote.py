@@ -17,6 +17,7 @@ from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import STATES, Layout
 from kstreams_assign.history.mirror import HINT, checkpoints_of, entry
+from kstreams_assign.history.opening import working_folder
 from kstreams_assign.history.store import LOG
 from kstreams_assign.history.tables_reader import TablesReader
 from kstreams_assign.history.times import DAY_MS
@@ -306,3 +307,23 @@ def test_an_address_without_tables_is_named(tmp_path):
         pytest.raises(ConfigError, match=r"--out twin://there/history: .*history follow --out twin://there/history"),
     ):
         TablesReader(layout)
+
+
+def test_the_folder_of_a_copy_is_deleted_but_for_its_log_after_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def use(*, fails):
+        with working_folder("twin://there/history") as folder:
+            for path in (Layout(folder).log, folder / "counts" / LOG / entry(0), folder / "file"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            if fails:
+                raise RuntimeError
+
+    use(fails=False)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError):
+        use(fails=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["spark.log"]
+    with working_folder(tmp_path / "tables") as folder:
+        assert folder == tmp_path / "tables"

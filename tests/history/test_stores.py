@@ -32,6 +32,8 @@ from kstreams_assign.history.writing import ORDER, HistoryWriter
 from tests.history.play import cut, fleet, rows, run, write_records
 from tests.installed import ROOT
 
+pytestmark = pytest.mark.timeout(600)  # each of these runs has several batches
+
 BATCHES = cut(fleet(), 2)
 SCRIPT = Path(__file__).with_name("killed_follow.py")
 SECRET = "marker-of-a-secret"  # not one
@@ -214,7 +216,6 @@ def history(*words, folder):
     return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment, cwd=ROOT)
 
 
-@pytest.mark.timeout(600)  # the killed run has a Spark of its own
 def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, tmp_path, straight):
     file, records, behind = settings_file(tmp_path), tmp_path / "records", tmp_path / "there" / "history"
     address = "viewfs://mine/x/history"
@@ -239,7 +240,6 @@ def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, t
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # it has a Spark of its own
 def test_compact_reaches_an_address_by_a_file_of_settings_and_leaves_nothing_here(tmp_path):
     file, behind = settings_file(tmp_path), Layout(tmp_path / "there" / "history")
     run(behind, cut(fleet(), 4))
