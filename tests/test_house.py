@@ -37,6 +37,8 @@ PURE_ROOMS = (
     "observe",
     "serdes",
     "restore/progress.py",
+    "history/mirror.py",
+    "history/address.py",
     "processes/rests.py",
     "processes/supervision.py",
     "query/messages.py",

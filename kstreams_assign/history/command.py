@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +12,9 @@ from typing import Annotated
 import typer
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.address import read_out
 from kstreams_assign.history.ask.formats import Format
+from kstreams_assign.history.secrets import SettingsFile, read_settings
 
 app = typer.Typer(
     help="The rebalance history: __consumer_offsets as tables, a report, and a what-if of the whole fleet.\n\n"
@@ -24,16 +25,10 @@ app = typer.Typer(
 )
 
 
-def _folder(path: Path) -> Path:
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
-        raise ConfigError(
-            f"--out {path}: an address with a scheme is not allowed, as the tables and their lock need a file system "
-            "that the driver and all executors share; name a folder"
-        )
-    return path
-
-
-Out = Annotated[Path, typer.Option("--out", help="Folder of the tables.", callback=_folder)]
+Out = Annotated[
+    str,
+    typer.Option("--out", help="Folder of the tables, or an address such as s3a://bucket/history.", metavar="PLACE"),
+]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -82,23 +77,24 @@ def follow(
     Exit status 3 if no broker answers or Spark cannot run.
 
     Example: kstreams-assign history follow -b localhost:9092 --out history --client security.protocol=SSL
+
+    Example: kstreams-assign history follow -b broker-1:9092 --out s3a://bucket/history --config history.toml
     """
     from kstreams_assign.client_settings import client_pairs, refuse_settings
     from kstreams_assign.config import read_host
     from kstreams_assign.history import live
     from kstreams_assign.history.follow import Settings
-    from kstreams_assign.history.secrets import SettingsFile, read_settings
 
-    file = SettingsFile() if config is None else read_settings(config)
+    file = _file(config)
     all_client = {**file.client, **client_pairs(client or (), with_kafka_python=False)}
     refuse_settings(all_client, with_kafka_python=False)
     asked = live.Asked(
-        out=out,
+        out=read_out(out),
         bootstrap_servers=bootstrap_servers,
         records=records,
         master=master,
         client=all_client,
-        conf={**file.conf, **_pairs("--conf", conf)},
+        conf=_all_conf(config, conf),
         settings=Settings(once=once, every_s=every_s),
         records_a_batch=records_a_batch,
         http=read_host("--http", http),
@@ -122,20 +118,29 @@ def report(
         int | None, typer.Option("--days", min=1, help="Show only this many days before the newest record.")
     ] = None,
     as_of: AsOfOption = None,
+    config: Config = None,
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the tables as one self-contained page; progress goes to standard error.
 
+    Of tables at an address, Spark is started for its file system alone; --config and --conf are for that.
+
     Exit status 2 if the folder has no tables, or not the version or time of --as-of.
 
     Example: kstreams-assign history report --out history --html history.html
+
+    Example: kstreams-assign history report --out s3a://bucket/history --config s3.toml --html history.html
     """
     import dataclasses
     import json
 
+    from kstreams_assign.history.opening import for_reading
     from kstreams_assign.history.report import report as draw
 
-    summary = draw(out, html, group=group, days=days, as_of=_as_of(as_of), say=partial(typer.echo, err=True))
+    say = partial(typer.echo, err=True)
+    with for_reading(read_out(out), _all_conf(config, conf)) as tables:
+        summary = draw(tables, html, group=group, days=days, as_of=_as_of(as_of), say=say)
     if as_json:
         typer.echo(json.dumps({**dataclasses.asdict(summary), "html": str(summary.html)}))
         return
@@ -145,7 +150,7 @@ def report(
 @app.command()
 def ask(
     question: Annotated[str | None, typer.Argument(help="One of the questions; without it they are listed.")] = None,
-    out: Out = Path("history"),
+    out: Out = "history",
     group: Annotated[str | None, typer.Option("--group", help="Ask about this group alone.")] = None,
     days: Annotated[int | None, typer.Option("--days", min=1, help="How far back to look.")] = None,
     until: Annotated[
@@ -155,6 +160,7 @@ def ask(
     how: Annotated[Format, typer.Option("--format", help="Of the rows.")] = Format.TEXT,
     file: Annotated[Path | None, typer.Option("--file", help="Write the rows there instead of printing them.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also draw a page with a plot.")] = None,
+    config: Config = None,
     master: Master = "local[*]",
     conf: Conf = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print a script for DuckDB that asks the same, and end.")] = False,
@@ -166,12 +172,15 @@ def ask(
     Exit status 2 if there is no such question, or the folder has no tables.
 
     Example: kstreams-assign history ask costly-groups --out history --days 7 --html costly.html
+
+    Example: kstreams-assign history ask deployments --out abfss://tables@account.dfs.core.windows.net/history
     """
     from kstreams_assign.history.ask import answer as asking
     from kstreams_assign.history.ask import show
     from kstreams_assign.history.ask.questions import QUESTIONS, SAVINGS
     from kstreams_assign.history.ask.savings import compare_savings
     from kstreams_assign.history.fleet import ask as replay_all
+    from kstreams_assign.history.opening import for_reading
 
     if question is None:
         typer.echo(show.listed(QUESTIONS.values()))
@@ -181,14 +190,15 @@ def ask(
     until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
     if as_of is not None and question == SAVINGS.name:
         raise ConfigError(f"--as-of: {question} replays the newest tables; leave it out, or give --until")
-    asked = asking.Asked(out, QUESTIONS[question], days, until_ms, group, _as_of(as_of))
-    if sql:
-        typer.echo(asking.script(asked), nl=False)
-        return
-    answer = asking.answer(asked)
+    place, settings, version = read_out(out), _all_conf(config, conf), _as_of(as_of)
+    with for_reading(place, settings) as tables:
+        asked = asking.Asked(tables, QUESTIONS[question], days, until_ms, group, version)
+        if sql:
+            typer.echo(asking.script(asked), nl=False)
+            return
+        answer = asking.answer(asked)
     if asked.question is SAVINGS:
-        settings = _pairs("--conf", conf)
-        answer = compare_savings(answer, group, lambda each, only: replay_all(out, each, master, settings, only))
+        answer = compare_savings(answer, group, lambda each, only: replay_all(place, each, master, settings, only))
     if html is not None:
         show.draw(answer, html)
         typer.echo(f"wrote {html.absolute()}", err=True)
@@ -204,6 +214,7 @@ def what_if(
     assignor: Annotated[
         list[str] | None, typer.Option("--assignor", help="To compare; default least_movement and high_availability.")
     ] = None,
+    config: Config = None,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -211,6 +222,8 @@ def what_if(
     """Replay every rebalance of the whole fleet under other settings and assignors, and rank them.
 
     Example: kstreams-assign history what-if --out history --set max_warmup_replicas=2,8
+
+    Example: kstreams-assign history what-if --out hdfs://namenode/history --master yarn
     """
     import dataclasses
     import json
@@ -218,7 +231,8 @@ def what_if(
     from kstreams_assign.history.fleet import alternatives_of, as_text
     from kstreams_assign.history.fleet import ask as replay_all
 
-    answer = replay_all(out, alternatives_of(change or (), assignor or ()), master, _pairs("--conf", conf))
+    alternatives, settings = alternatives_of(change or (), assignor or ()), _all_conf(config, conf)
+    answer = replay_all(read_out(out), alternatives, master, settings)
     typer.echo(json.dumps(dataclasses.asdict(answer)) if as_json else as_text(answer))
 
 
@@ -247,17 +261,28 @@ def generate(
 
 
 @app.command()
-def compact(out: Out) -> None:
+def compact(out: Out, config: Config = None, conf: Conf = None) -> None:
     """Merge each past day's many files; delete those replaced over a week ago. history follow does the same.
 
-    Exit status 1 while another run works on the folder.
+    Exit status 1 while another run works on the folder. At an address, where no lock holds, that run ends instead.
 
     Example: kstreams-assign history compact --out history
-    """
-    from kstreams_assign.history.live import compact_folder
 
-    for merged in compact_folder(out):
+    Example: kstreams-assign history compact --out gs://bucket/history --config gcs.toml
+    """
+    from kstreams_assign.history.live import compact_tables
+
+    for merged in compact_tables(read_out(out), _all_conf(config, conf)):
         typer.echo(f"{merged.table} {merged.day}: {merged.files:,} files merged into {merged.files_left:,}")
+
+
+def _file(config: Path | None) -> SettingsFile:
+    return SettingsFile() if config is None else read_settings(config)
+
+
+def _all_conf(config: Path | None, conf: Sequence[str] | None) -> Mapping[str, str]:
+    """The settings of Spark: those of the file, and those of the command line over them."""
+    return {**_file(config).conf, **_pairs("--conf", conf)}
 
 
 def _as_of(text: str | None) -> int | datetime | None:

@@ -8,19 +8,19 @@ of its batch as the format's transaction id, so a batch that is committed again 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.fs as pf  # type: ignore[import-untyped]
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.store import IN_PLACE, LOG, AsOf, Store
 
 APPLICATION = "kstreams-assign history"
 """The id of our transactions; the version of a transaction is the number of its batch."""
@@ -34,8 +34,6 @@ WRITER = "kstreams_assign.writer"
 _NO_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 """For a commit: to look for old logs takes the longer the more there are. ``vacuum`` deletes them."""
 
-AsOf = int | datetime | None
-"""A version of a table, a time, or None for the newest version."""
 
 Error = DeltaError
 """What the library raises for a table that it cannot read or write."""
@@ -55,36 +53,58 @@ class DataFile(NamedTuple):
 
 
 class Table:
-    """A table that this process writes."""
+    """A table that this process writes.
 
-    def __init__(self, folder: Path, schema: pa.Schema, part: pa.Field, settings: Mapping[str, str]) -> None:
+    Each commit is made in the folder, and then by ``store``: one that another run was faster with is made again on top
+    of that run's, or given up.
+    """
+
+    def __init__(
+        self, folder: Path, schema: pa.Schema, part: pa.Field, settings: Mapping[str, str], store: Store = IN_PLACE
+    ) -> None:
         """Open the table below ``folder``; make it if there is none, and add the columns that it lacks.
 
         ``schema``: the columns of its files. ``part``: the partition column. ``settings``: properties of a new table.
         Raises ``ConfigError`` for a column of another type.
         """
+        self._folder, self._part, self._store = folder, part.name, store
         whole = schema.append(part)
-        if DeltaTable.is_deltatable(str(folder)):
-            self._table = DeltaTable(str(folder))
-            self._evolve(folder, Schema.from_arrow(whole))
-        else:
-            self._table = DeltaTable.create(
+        store.fetch_log(folder)
+        if not DeltaTable.is_deltatable(str(folder)):
+            DeltaTable.create(
                 str(folder), whole, partition_by=part.name, name=folder.name, configuration=settings, mode="ignore"
             )
-        self._part = part.name
+            store.send_log(folder)
+        self._table = DeltaTable(str(folder))
+        self._until_sent(lambda: self._evolve(Schema.from_arrow(whole)))
 
-    def _evolve(self, folder: Path, schema: Schema) -> None:
+    def _evolve(self, schema: Schema) -> None:
         present = {field.name: field.type for field in self._table.schema().fields}
         for field in schema.fields:
             if field.name in present and present[field.name] != field.type:
                 raise ConfigError(
-                    f"--out {folder.parent}: column {field.name} of table {folder.name} has the type "
-                    f"{present[field.name]}, and this release writes {field.type}; follow the topic into a new folder"
+                    f"--out {self._store.address or self._folder.parent}: column {field.name} of table "
+                    f"{self._folder.name} has the type {present[field.name]}, and this release writes {field.type}; "
+                    "follow the topic into a new folder"
                 )
         added = [field for field in schema.fields if field.name not in present]
         if added:
             self._table.alter.add_columns(added)
+
+    def _until_sent(self, commit: Callable[[], None]) -> None:
+        """Make a commit, again on top of each commit of another run that was faster."""
+        commit()
+        while not self._sent():
+            commit()
+
+    def _sent(self) -> bool:
+        """Send what was committed, and read what is there then. False: another run was faster, and it is dropped."""
+        sent = self._store.send_log(self._folder)
+        if sent:
             self._table.update_incremental()
+        else:
+            self._table = DeltaTable(str(self._folder))
+        return sent
 
     @property
     def batch(self) -> int:
@@ -101,20 +121,27 @@ class Table:
 
         This changes the table's metadata, so by the rules of the format a commit that another run has begun fails.
         """
-        self._table.alter.set_table_properties({WRITER: writer}, raise_if_not_exists=False)
-        self._table.update_incremental()
+        self._until_sent(lambda: self._table.alter.set_table_properties({WRITER: writer}, raise_if_not_exists=False))
 
     def refresh(self) -> None:
         """Read the commits that were made since."""
+        self._store.fetch_log(self._folder)
         self._table.update_incremental()
 
     def commit(self, batch: int, added: Iterable[DataFile], removed: Iterable[DataFile] = ()) -> bool:
         """Add and remove files in one commit. Do nothing, and return False, if the batch is there already.
 
-        The commit is on top of what this process has read last.
+        The commit is on top of what this process has read last. Where another run is faster, it is made on top of that
+        run's commit, but not if that run has made itself the writer.
         """
-        if batch <= self.batch:
-            return False
+        writer, added, removed = self.writer, list(added), list(removed)
+        while batch > self.batch and self.writer == writer:
+            if self._commit(batch, added, removed) and self._sent():
+                return True
+        return False
+
+    def _commit(self, batch: int, added: Iterable[DataFile], removed: Iterable[DataFile]) -> bool:
+        """Commit in the folder. Return False if the batch was committed there by another run."""
         now_ms = wall_ms()
         actions: list[AddAction | RemoveAction] = [
             RemoveAction(file.path, True, now_ms, file.size, {self._part: file.part}) for file in removed
@@ -138,7 +165,6 @@ class Table:
             if batch > self.batch:
                 raise
             return False
-        self._table.update_incremental()
         return True
 
     def files(self) -> list[DataFile]:
@@ -149,18 +175,31 @@ class Table:
         return [DataFile(path, str(part), rows, size) for path, part, rows, size in rows]
 
     def compact(self, part: str) -> int:
-        """Write the rows of a partition into few files again, as the format's OPTIMIZE does; how many were replaced."""
+        """Write the rows of a partition into few files again, as the format's OPTIMIZE does; how many were replaced.
+
+        None is where another run has committed something meanwhile: the day is then left for the next time.
+        """
+        before = self._paths(part)
+        self._store.fetch(self._folder, before)
         metrics = self._table.optimize.compact(partition_filters=[(self._part, "=", part)])
         self._table.update_incremental()
-        return int(metrics["numFilesRemoved"])
+        self._store.send(self._folder, self._paths(part) - before)
+        return int(metrics["numFilesRemoved"]) if self._sent() else 0
 
-    def vacuum(self) -> None:
-        """Delete logs older than a week, and files that no version of that week has or no commit ever named."""
-        how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
-        if self._table.vacuum(KEPT_HOURS, dry_run=True, **how):
-            self._table.vacuum(KEPT_HOURS, dry_run=False, **how)
-        self._table.cleanup_metadata()
-        self._table.update_incremental()
+    def _paths(self, part: str) -> set[str]:
+        return {file.path for file in self.files() if file.part == part}
+
+    def vacuum(self, log_hours: int | None = None) -> None:
+        """Delete files that no version of the last week has or no commit ever named, and logs that are as old.
+
+        ``log_hours``: how long logs are kept instead.
+        """
+        self.refresh()
+        with self._store.standing_in(self._folder):
+            unused = self._table.vacuum(KEPT_HOURS, dry_run=True, enforce_retention_duration=False, full=True)
+        self._store.delete(self._folder, unused)
+        self._store.expire_log(self._folder, wall_ms() - (KEPT_HOURS if log_hours is None else log_hours) * 3_600_000)
+        self._table = DeltaTable(str(self._folder))
 
 
 class TableIsYounger(LookupError):
@@ -170,9 +209,10 @@ class TableIsYounger(LookupError):
 class Snapshot:
     """One version of a table, for readers."""
 
-    def __init__(self, folder: Path, as_of: AsOf = None) -> None:
+    def __init__(self, folder: Path, as_of: AsOf = None, store: Store = IN_PLACE) -> None:
         """Raises ``FileNotFoundError`` where there is no table, ``LookupError`` where it has no such version."""
-        self._folder = folder
+        self._folder, self._store = folder, store
+        store.fetch_log(folder, as_of)
         try:
             self._table = DeltaTable(str(folder))
         except TableNotFoundError as error:
@@ -202,7 +242,7 @@ class Snapshot:
     @property
     def time(self) -> datetime:
         """When this version was committed: as the library, by the time of the log's file, in whole milliseconds."""
-        written = (self._folder / "_delta_log" / f"{self.version:020d}.json").stat().st_mtime_ns
+        written = (self._folder / LOG / f"{self.version:020d}.json").stat().st_mtime_ns
         return datetime.fromtimestamp(written // 1_000_000 / 1000, UTC)
 
     @property
@@ -214,13 +254,13 @@ class Snapshot:
         return pa.schema(self._table.schema().to_arrow())
 
     def files(self) -> list[str]:
-        """Its files, with their whole paths."""
-        return self._table.file_uris()
+        """Its files, as Spark finds them."""
+        paths = pa.table(self._table.get_add_actions(flatten=True)).column("path").to_pylist()
+        return [self._store.place(self._folder, path) for path in paths]
 
     def dataset(self) -> Any:
         """Its rows as a dataset of Arrow."""
-        files = pf.SubTreeFileSystem(str(self._folder), pf.LocalFileSystem())  # the library's own aborts at exit
-        return self._table.to_pyarrow_dataset(filesystem=files)
+        return self._table.to_pyarrow_dataset(filesystem=self._store.reader(self._folder))
 
     def read(self, columns: Collection[str], condition: Any = None) -> pa.Table:
         """These columns of the rows for which the expression of ``pyarrow.compute`` holds."""

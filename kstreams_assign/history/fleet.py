@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.opening import opened, working_folder
 from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
 from kstreams_assign.history.writing import refuse_old_tables
@@ -111,7 +113,7 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
 
 
 def ask(
-    folder: Path, alternatives: Sequence[Alternative], master: str, conf: Mapping[str, str], only: str | None = None
+    out: Out, alternatives: Sequence[Alternative], master: str, conf: Mapping[str, str], only: str | None = None
 ) -> FleetAnswer:
     """What ``history what-if`` does: ``what_if`` on a Spark of its own.
 
@@ -119,55 +121,60 @@ def ask(
     """
     from pyspark.errors import PySparkException
 
-    _check(folder)
-    log = folder.absolute() / "_log" / "what-if.log"
-    print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
-    with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
-        print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
-        try:
-            return what_if(session, folder.absolute(), alternatives, only=only)
-        except PySparkException as error:
-            raise failure(error, log) from error
+    if not is_address(out):
+        _check(Layout(Path(out)))
+    with working_folder(out) as folder:
+        log = folder / "_log" / "what-if.log"
+        print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
+        with (
+            spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session,
+            opened(session, out, folder) as layout,
+        ):
+            print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
+            try:
+                return what_if(session, layout, alternatives, only=only)
+            except PySparkException as error:
+                raise failure(error, log) from error
 
 
 def what_if(
     session: SparkSession,
-    folder: Path,
+    layout: Layout,
     alternatives: Sequence[Alternative],
     tasks: int | None = None,
     only: str | None = None,
 ) -> FleetAnswer:
-    """Replay the history below ``folder``. Raises ``ConfigError`` where there are no tables.
+    """Replay the history of ``layout``. Raises ``ConfigError`` where there are no tables.
 
     ``tasks``: among how many Spark tasks the groups are dealt; None: four for each core. ``only``: which generations,
     as a condition of Spark's SQL on ``group`` and ``time_ms``; None: all.
     """
-    groups = _groups(session, folder, only)
+    groups = _groups(session, layout, only)
     spread = groups.repartition(tasks or 4 * session.sparkContext.defaultParallelism)
     rows = spread.mapInArrow(ReplayJob(tuple(alternatives)), ANSWERS).collect()
     return ranked(alternatives, (row.asDict() for row in rows))
 
 
-def _groups(session: SparkSession, folder: Path, only: str | None) -> DataFrame:
+def _groups(session: SparkSession, layout: Layout, only: str | None) -> DataFrame:
     """One row a group: its name, and a list of rows for each table."""
     from pyspark.sql import functions as f
 
-    _check(folder)
-    frames = [_frame(session, folder, table, only) for table in NEEDED]
+    _check(layout)
+    frames = [_frame(session, layout, table, only) for table in NEEDED]
     rows = reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
     return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in NEEDED))  # which skips nulls
 
 
-def _frame(session: SparkSession, folder: Path, table: str, only: str | None) -> DataFrame:
+def _frame(session: SparkSession, layout: Layout, table: str, only: str | None) -> DataFrame:
     """Each row's group, and what is needed of the row under the table's name."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    snapshot = Snapshot(folder / table)
+    snapshot = Snapshot(layout.table(table), store=layout.store)
     needed = ("group", "time_ms", *NEEDED[table])
     missing = {*needed} - snapshot.columns
     if missing:
-        problem = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
+        problem = f"--out {layout.name}: table {table} has no column {min(missing)}, so another release wrote it"
         raise ConfigError(f"{problem}; follow the topic into a new folder")
     schema = from_arrow_schema(pa.schema([snapshot.schema.field(name) for name in needed]))
     files = snapshot.files()
@@ -177,14 +184,12 @@ def _frame(session: SparkSession, folder: Path, table: str, only: str | None) ->
     return rows.select("group", f.struct(*NEEDED[table]).alias(table))
 
 
-def _check(folder: Path) -> None:
-    refuse_old_tables(Layout(folder))
+def _check(layout: Layout) -> None:
+    refuse_old_tables(layout)
     try:
-        Snapshot(folder / "rebalances")
+        Snapshot(layout.table("rebalances"), store=layout.store)
     except FileNotFoundError as error:
-        raise ConfigError(
-            f"--out {folder.absolute()}: there is no table rebalances; history follow writes it"
-        ) from error
+        raise ConfigError(f"--out {layout.name}: there is no table rebalances; history follow writes it") from error
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Spark repeats a batch that did not end; a batch that the tables have already is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.history.compaction import compact
-from kstreams_assign.history.layout import Layout, held
+from kstreams_assign.history.layout import STATES, Layout, held
 from kstreams_assign.history.records import EndOffset, key_of
 from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.session import failure
-from kstreams_assign.history.source import Source, fresh_groups, spread
-from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged
+from kstreams_assign.history.source import Source, fresh_groups, spread, states_as_records
+from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged, receive
 from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
 
 if TYPE_CHECKING:
@@ -85,9 +85,12 @@ class Batches:
         if batch % COMPACT_EVERY == 0:
             compact(self._writer, today(), self._reached)
         ends, note = self._ends(records)
-        job = BatchJob(self._writer.layout, batch, self._writer.states(), ends)
         tasks = self._tasks or 4 * records.sparkSession.sparkContext.defaultParallelism  # executors come and go
-        staged = derive_batch(records, job, tasks)
+        layout, states = self._writer.layout, self._writer.states()
+        if layout.is_copy:
+            staged = derive_there(records, BatchJob(None, batch, {}, ends), tasks, layout, states.values())
+        else:
+            staged = derive_batch(records, BatchJob(layout, batch, states, ends), tasks)
         self._reached("derived")
         self._writer.publish(batch, staged, self._reached)
         self._watch(_report(batch, staged, monotonic_ms() - started_ms, note))
@@ -101,8 +104,25 @@ class Batches:
 
 def derive_batch(records: DataFrame, job: BatchJob, tasks: int) -> list[Staged]:
     """Run the job on Spark; what its tasks have staged."""
-    rows = spread(records, tasks).mapInArrow(job, STAGED_DDL).collect()
-    return [Staged(row.table, row.part, row.path, row.amount, row.size) for row in rows]
+    return [Staged(*row) for row in spread(records, tasks).mapInArrow(job, STAGED_DDL).collect()]
+
+
+def derive_there(records: DataFrame, job: BatchJob, tasks: int, layout: Layout, states: Iterable[str]) -> list[Staged]:
+    """Run the job on Spark where its tasks do not see the folder: the driver sends their files to the store.
+
+    They wait on the executors' disks, and the driver takes those of one task at a time: all may be too much for it.
+    ``states``: the files with the groups' states.
+    """
+    from pyspark import StorageLevel
+
+    store, folder = layout.store, layout.table(STATES)
+    before = states_as_records(records.sparkSession, [store.place(folder, path) for path in states])
+    rows = spread(records, tasks, before).mapInArrow(job, STAGED_DDL).persist(StorageLevel.DISK_ONLY)
+    try:
+        rows.count()  # all tasks at once; the iterator alone would run one after the other
+        return receive((Staged(*row) for row in rows.toLocalIterator()), layout)
+    finally:
+        rows.unpersist()
 
 
 @contextmanager
@@ -155,7 +175,9 @@ def follow_until_done(
 
 
 def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Settings) -> StreamingQuery:
-    writer: Any = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(layout.checkpoint))
+    writer: Any = records.writeStream.foreachBatch(batches).option(
+        "checkpointLocation", layout.store.place(layout.checkpoint)
+    )
     if settings.once:
         writer = writer.trigger(availableNow=True)
     else:

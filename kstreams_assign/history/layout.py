@@ -1,7 +1,6 @@
 """Where everything stands below ``--out``: tables for readers, and the folders that no reader looks into.
 
-What lives here: names, and the lock of the folder. What must not: commits and compaction. Known to the driver and to
-every executor, which see the same folder.
+What lives here: names, and the lock of the folder. What must not: commits and compaction.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked
+from kstreams_assign.history.store import IN_PLACE, Store
 from kstreams_assign.state.lock import holder, take_lock
 
 BUCKETS = 64
@@ -23,9 +23,20 @@ STATES = "_state"
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of a history."""
+    """The folder of a history. Where ``store`` has the files elsewhere, the folder is the driver's own."""
 
     root: Path
+    store: Store = IN_PLACE
+
+    @property
+    def name(self) -> str:
+        """What ``--out`` calls it."""
+        return self.store.address or str(self.root.absolute())
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the tables are elsewhere, so that Spark's tasks do not see the folder."""
+        return self.store.address is not None
 
     @property
     def checkpoint(self) -> Path:
@@ -40,9 +51,20 @@ class Layout:
         return self.root / name
 
 
+def layout_of(place: Path | Layout) -> Layout:
+    """Return the layout of a folder."""
+    return place if isinstance(place, Layout) else Layout(place)
+
+
 @contextmanager
 def held(layout: Layout) -> Iterator[None]:
-    """Keep the folder to this process for the block. Raises ``StateDirectoryLocked`` naming the process that has it."""
+    """Keep the folder to this process for the block. Raises ``StateDirectoryLocked`` naming the process that has it.
+
+    File systems of Hadoop have no locks: there the commits alone decide between two runs.
+    """
+    if layout.is_copy:
+        yield
+        return
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
         lock = take_lock(layout.root)

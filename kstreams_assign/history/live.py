@@ -21,9 +21,11 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.client_settings.texts import secrets_of
 from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
 from kstreams_assign.history.layout import Layout, held, refuse_second_run
+from kstreams_assign.history.opening import for_reading, opened, working_folder
 from kstreams_assign.history.progress import Figures, Lag, Totals, batch_line, lag_line, offsets_behind
 from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.secrets import errors_without
@@ -45,7 +47,7 @@ SILENT_MS = 10_000
 class Asked:
     """What the command was called with. Either ``bootstrap_servers`` or ``records``."""
 
-    out: Path
+    out: Out
     bootstrap_servers: str | None = None
     records: Path | None = None
     master: str = "local[*]"
@@ -60,22 +62,27 @@ class Asked:
 
 def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises errors of ``errors``."""
-    layout = Layout(asked.out.absolute())
-    check_folder(layout)
-    refuse_second_run(layout)
+    if not is_address(asked.out):
+        local = Layout(Path(asked.out).absolute())
+        check_folder(local)
+        refuse_second_run(local)
     source, sampler = source_of(asked)
     progress = Progress(json_log=asked.json_log)
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with (
         errors_without(secrets_of(asked.client)),
         served(asked.http, lambda: progress.figures, say),
-        spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
+        working_folder(asked.out) as folder,
+        spark_session(
+            asked.master, log=Layout(folder).log, settings=asked.conf, kafka=isinstance(source, Broker)
+        ) as session,
+        opened(session, asked.out, folder) as layout,
         following(
             session, source, layout, asked.settings, sampler=sampler, watch=progress.batch, reached=reached
         ) as query,
     ):
         signals = Signals()  # only now: Spark sets a handler of its own for Ctrl-C, which breaks calls under way
-        say(f"reading {asked.bootstrap_servers or asked.records} into {layout.root}; Ctrl-C ends it")
+        say(f"reading {asked.bootstrap_servers or asked.records} into {layout.name}; Ctrl-C ends it")
         follow_until_done(query, layout, progress.look, signals.came)
         if signals.came.is_set():
             session.sparkContext.cancelAllJobs()  # the batch under way is done again the next time
@@ -136,14 +143,17 @@ def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
         threading.Event().wait(WAIT_S)  # no client reports a new topic
 
 
-def compact_folder(out: Path) -> list[Merged]:
-    """Merge the past days of a folder in which no run is under way, and delete files that are too old."""
-    layout = Layout(out.absolute())
-    check_folder(layout)
-    if not layout.checkpoint.is_dir():
-        raise ConfigError(f"--out {layout.root}: no history follow has written there; name the folder of one")
-    with held(layout):
-        return compact(HistoryWriter(layout), today())
+def compact_tables(out: Out, conf: Mapping[str, str]) -> list[Merged]:
+    """Merge the past days of tables to which no run writes, and delete files that are too old.
+
+    At an address, a run that writes to them ends. ``conf`` are settings of Spark for its file system.
+    """
+    with for_reading(out, conf) as layout:
+        check_folder(layout)
+        if not layout.store.has(layout.checkpoint):
+            raise ConfigError(f"--out {layout.name}: no history follow has written there; name the folder of one")
+        with held(layout):
+            return compact(HistoryWriter(layout), today())
 
 
 def tell_batch(report: BatchReport) -> None:

@@ -12,8 +12,14 @@ from pathlib import Path
 from kstreams_assign.client_settings.texts import without_secrets
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
 
-SECRET_NAMES = "(?i)secret|password|token|access[.]?key|credential|jaas"  # noqa: S105 - a pattern of names
-"""Names of Spark's settings whose values may be secrets; the first half is Spark's own default."""
+SECRET_NAMES = "(?i)" + "|".join(
+    (
+        *("secret", "password", "token", "access[.]?key", "credential", "jaas"),  # the first five are Spark's default
+        *("account[.]key", "azure[.]sas", "client-provided-key"),  # of ABFS
+        *("private[.]?key", "encryption[.]key"),  # of GCS and S3
+    )
+)
+"""Names of Spark's settings whose values may be secrets."""
 
 TABLES = ("client", "conf")
 

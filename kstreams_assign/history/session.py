@@ -45,6 +45,8 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _PYTHON = "spark.pyspark.python"
 
+_PACKAGE_LISTS = {"spark.jars.packages", "spark.jars.excludes"}
+
 _LOOK_EVERY_S, _SETTLED_MS, _SILENT_MS = 0.1, 1_000, 10_000
 
 SETTINGS: Mapping[str, str] = {
@@ -75,7 +77,7 @@ def spark_session(
     Raises ``SparkError`` when Spark does not start or cannot have the connector, ``ExtraMissing`` when it is not
     installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
-    all_settings = {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})}
+    all_settings = joined_settings({**SETTINGS, **(_with_connector() if kafka else {})}, settings or {})
     with errors_without(secrets_of_conf(all_settings)), _running(master, log, all_settings) as session:
         yield session
 
@@ -196,6 +198,21 @@ def _telling_line(said: str) -> str:
         r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Missing|Unavailable|Locked)\b: .+$", said, re.MULTILINE
     )
     return (causes[-1] if causes else said.strip().partition("\n")[0]).removeprefix("Caused by: ")[:400]
+
+
+def joined_settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Return our settings with theirs over them. Lists of packages are joined: theirs do not replace the connector.
+
+    Of a package in both lists, their version counts.
+    """
+    joined = {**ours, **theirs}
+    for name in _PACKAGE_LISTS & ours.keys() & theirs.keys():
+        packages = {}
+        for package in f"{ours[name]},{theirs[name]}".split(","):
+            if package.strip():
+                packages[tuple(package.strip().split(":")[:2])] = package.strip()
+        joined[name] = ",".join(packages.values())
+    return joined
 
 
 def _with_connector() -> dict[str, str]:

@@ -7,7 +7,7 @@ client settings. What must not: what is done with a batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.layout import BUCKETS
 from kstreams_assign.history.schemas import RECORDS
+from kstreams_assign.history.staging import STATES_PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,13 +77,37 @@ class Folder:
 Source = Broker | Folder
 
 
-def spread(records: DataFrame, tasks: int) -> DataFrame:
-    """Records over ``tasks`` partitions, each group together and in order, with ``bucket`` and ``route`` in front."""
+def spread(records: DataFrame, tasks: int, states: DataFrame | None = None) -> DataFrame:
+    """Records over ``tasks`` partitions, each group together and in order, with ``bucket`` and ``route`` in front.
+
+    ``states`` are rows of ``states_as_records``: each is then the first of its bucket, as it has no route.
+    """
     routed = records.selectExpr(f"{_ROUTE} as route", "*").selectExpr(
         f"cast(pmod(crc32(route), {BUCKETS}) as int) as bucket", "*"
     )
+    if states is not None:
+        routed = routed.unionByName(states)
     return routed.repartition(min(tasks, BUCKETS), "bucket").sortWithinPartitions(
         "bucket", "route", "partition", "offset"
+    )
+
+
+def states_as_records(session: SparkSession, places: Sequence[str]) -> DataFrame | None:
+    """The files with the groups' states, each in the value of a record; None if there are none."""
+    if not places:
+        return None
+    return (
+        session.read.format("binaryFile")
+        .load(list(places))
+        .selectExpr(
+            "cast(regexp_extract(path, 'bucket=([0-9]+)/', 1) as int) as bucket",
+            "cast(null as binary) as route",
+            f"{STATES_PLACE} as `partition`",
+            f"cast({STATES_PLACE} as bigint) as `offset`",
+            "cast(0 as bigint) as timestamp_ms",
+            "cast(null as binary) as key",
+            "content as value",
+        )
     )
 
 

@@ -3,15 +3,19 @@
 What lives here: the function that runs on Spark's executors, and the files it stages. What must not: deciding what
 readers see (``writing`` does, on the driver). The idea: records come sorted by bucket, group and offset, so a task
 holds one group's records at a time. Rows go straight from Arrow to Parquet; only a list of the files goes back through
-Spark. Files of a task that failed, or ran twice, are in no list.
+Spark. Files of a task that failed, or ran twice, are in no list. Where tasks cannot reach the tables' folder, Spark
+brings them the states as the first record of each bucket, and takes their files back in pieces.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -28,6 +32,12 @@ from kstreams_assign.history.times import DAY_MS
 ROWS_KEPT = 50_000
 """Rows that a task collects before it writes them out."""
 
+PIECE_BYTES = 4 << 20
+"""How much of a file goes back through Spark at once."""
+
+STATES_PLACE = -1
+"""The partition and offset of a record whose value is the file of a bucket's states. It has no route."""
+
 STAGED = pa.schema(
     [
         ("table", pa.string()),
@@ -35,9 +45,10 @@ STAGED = pa.schema(
         ("path", pa.string()),
         ("amount", pa.int64()),
         ("size", pa.int64()),
+        ("content", pa.binary()),
     ]
 )
-STAGED_DDL = "table string, part string, path string, amount bigint, size bigint"
+STAGED_DDL = "table string, part string, path string, amount bigint, size bigint, content binary"
 
 COUNTS, NEWEST = "counts", "newest"
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
@@ -47,7 +58,8 @@ class Staged(NamedTuple):
     """What a task has left, ``amount`` rows of it: a file of a day's rows, or a file of a bucket's states.
 
     Or a number: how many records of a kind, or the time of the newest record. ``part`` is the day, bucket or kind.
-    ``path`` is relative to the folder of the table, ``size`` is in bytes.
+    ``path`` is relative to the folder of the table, ``size`` is in bytes. ``content`` is the next piece of a file that
+    the task could not leave in the folder; all but the last piece have no ``size``.
     """
 
     table: str
@@ -55,34 +67,84 @@ class Staged(NamedTuple):
     path: str
     amount: int
     size: int = 0
+    content: bytes | None = None
 
 
 @dataclass(frozen=True)
 class BatchJob:
     """What every task of a batch is given.
 
-    ``states``: bucket -> the file with its groups' states, relative to the folder of ``_state``. ``ends`` are the
-    sampled ends of changelogs, by group.
+    ``layout``: where to leave files; None: the tasks cannot reach it. ``states``: bucket -> the file with its groups'
+    states, relative to the folder of ``_state``. ``ends`` are the sampled ends of changelogs, by group.
     """
 
-    layout: Layout
+    layout: Layout | None
     batch: int
     states: Mapping[int, str] = field(default_factory=dict)
     ends: Mapping[str, Sequence[EndOffset]] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Columns ``bucket``, ``route`` and those of ``COLUMNS``, sorted so; answers with rows of ``Staged``."""
-        task = _Task(self)
-        for bucket, records in by_route(batches):
-            task.take(bucket, records)
-        staged = task.finish()
-        yield pa.RecordBatch.from_pylist([row._asdict() for row in staged], schema=STAGED)
+        with self._folder() as layout:
+            task = _Task(self, layout)
+            for bucket, records in by_route(batches):
+                task.take(bucket, records)
+            staged = task.finish()
+            if self.layout is not None:
+                yield _as_batch(staged)
+                return
+            for row in staged:
+                for piece in pieces(row, layout):
+                    yield _as_batch([piece])
+
+    def _folder(self) -> AbstractContextManager[Layout]:
+        return _own_folder() if self.layout is None else nullcontext(self.layout)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Layout]:
+    with TemporaryDirectory(prefix="kstreams-assign-task-") as folder:
+        yield Layout(Path(folder))
+
+
+def _as_batch(staged: Sequence[Staged]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row._asdict() for row in staged], schema=STAGED)
+
+
+def pieces(staged: Staged, layout: Layout) -> Iterator[Staged]:
+    """A file that was staged, as rows with its content; what is no file as it is."""
+    if not staged.path:
+        yield staged
+        return
+    with (layout.table(staged.table) / staged.path).open("rb") as file:
+        for _ in range(PIECE_BYTES, staged.size, PIECE_BYTES):
+            yield staged._replace(amount=0, size=0, content=file.read(PIECE_BYTES))
+        yield staged._replace(content=file.read())
+
+
+def receive(staged: Iterable[Staged], layout: Layout) -> list[Staged]:
+    """Send files that came in pieces to the store of ``layout``; what was staged, without their content."""
+    whole: list[Staged] = []
+    files: dict[str, list[str]] = {}
+    for row in staged:
+        if row.content is not None:
+            path = layout.table(row.table) / row.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                file.write(row.content)
+        if row.content is None or row.size:
+            whole.append(row._replace(content=None))
+        if row.size:
+            files.setdefault(row.table, []).append(row.path)
+    for table, paths in files.items():
+        layout.store.send(layout.table(table), paths)
+    return whole
 
 
 def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecords]]:
     """The records of each route in turn, however Spark cut them into batches. A route is a group, near enough."""
     held: list[pa.RecordBatch] = []
-    route: tuple[int, bytes] | None = None
+    route: tuple[int, bytes | None] | None = None
     for batch in batches:
         start = 0
         for end, next_route in _runs(batch):
@@ -96,15 +158,14 @@ def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecord
         yield route[0], _raw(held)
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """Where each run of one route ends, and which it is."""
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[int, bytes | None]]]:
+    """Where each run of one route and bucket ends, and which they are. States of several buckets may be neighbours."""
+    buckets, routes = batch.column("bucket"), batch.column("route")
     if batch.num_rows:
-        coded = pc.run_end_encode(batch.column("route"))
-        buckets = batch.column("bucket")
-        start = 0
-        for end, route in zip(coded.run_ends.to_pylist(), coded.values.to_pylist(), strict=True):
-            yield end, (buckets[start].as_py(), route)
-            start = end
+        for end in sorted(
+            {end for column in (buckets, routes) for end in pc.run_end_encode(column).run_ends.to_pylist()}
+        ):
+            yield end, (buckets[end - 1].as_py(), routes[end - 1].as_py())
 
 
 def _raw(batches: list[pa.RecordBatch]) -> RawRecords:
@@ -115,8 +176,9 @@ def _raw(batches: list[pa.RecordBatch]) -> RawRecords:
 class _Task:
     """Rows and states of one task until they are in files."""
 
-    def __init__(self, job: BatchJob) -> None:
+    def __init__(self, job: BatchJob, layout: Layout) -> None:
         self._job = job
+        self._layout = layout
         self._held: list[Tables] = []
         self._rows = 0
         self._counts: Counter[str] = Counter()
@@ -124,10 +186,14 @@ class _Task:
         self._files: dict[tuple[str, str], _File] = {}
         self._bucket = -1
         self._states: dict[str, bytes] = {}
+        self._brought: tuple[int, bytes] = -1, b""
         self._staged: list[Staged] = []
 
     def take(self, bucket: int, records: RawRecords) -> None:
-        """Derive what these records add, all of one route."""
+        """Derive what these records add, all of one route; or keep the states of a bucket for the records behind."""
+        if records.partition[0] == STATES_PLACE:
+            self._brought = bucket, records.value[0] or b""
+            return
         if bucket != self._bucket:
             self._close_bucket()
             self._bucket = bucket
@@ -177,21 +243,25 @@ class _Task:
         for day, rows in by_day(arrow_table(name, columns)):
             file = self._files.get((name, day))
             if file is None:
-                file = self._files[name, day] = _File(self._job.layout, name, day, self._job.batch, SCHEMAS[name])
+                file = self._files[name, day] = _File(self._layout, name, day, self._job.batch, SCHEMAS[name])
             file.append(rows)
 
     def _states_before(self, bucket: int) -> dict[str, bytes]:
         """Group -> state, as the batches before this one left them."""
-        path = self._job.states.get(bucket)
-        if path is None:
+        source: Any
+        if self._brought[0] == bucket:
+            source = pa.BufferReader(self._brought[1])
+        elif bucket in self._job.states:
+            source = self._layout.table(STATES) / self._job.states[bucket]
+        else:
             return {}
-        table = pq.read_table(self._job.layout.table(STATES) / path, partitioning=None)
+        table = pq.read_table(source, partitioning=None)
         return dict(zip(table.column("group").to_pylist(), table.column("state").to_pylist(), strict=True))
 
     def _close_bucket(self) -> None:
         if self._bucket >= 0:
             rows = pa.table([list(self._states), list(self._states.values())], schema=STATE)
-            self._staged.append(write_file(self._job.layout, STATES, str(self._bucket), self._job.batch, rows))
+            self._staged.append(write_file(self._layout, STATES, str(self._bucket), self._job.batch, rows))
 
 
 class _File:

@@ -17,9 +17,10 @@ from pyarrow import compute as pc
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import delta
-from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.layout import Layout, layout_of
 from kstreams_assign.history.phrases import many
 from kstreams_assign.history.schemas import SCHEMAS
+from kstreams_assign.history.store import AsOf
 from kstreams_assign.history.writing import refuse_old_tables
 
 NO_FILE = "[errno 2]"
@@ -29,25 +30,26 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class TablesReader:
-    """The tables below a folder, as they are now, or as they were at a version of ``rebalances`` or at a time.
+    """The tables of a folder or a layout, as they are now, or as they were at a version of ``rebalances`` or at a time.
 
     ``rebalances`` is committed last and opened first, so each of its generations has its rows in the others.
     """
 
-    def __init__(self, folder: Path, as_of: delta.AsOf = None) -> None:
+    def __init__(self, place: Path | Layout, as_of: AsOf = None) -> None:
         """Raises ``ConfigError`` for a folder without tables, and for a version or time that they do not have."""
-        refuse_old_tables(Layout(folder))
-        self._folder = folder
+        layout = layout_of(place)
+        refuse_old_tables(layout)
+        self._layout = layout
         try:
-            rebalances = delta.Snapshot(folder / "rebalances", as_of)
+            rebalances = delta.Snapshot(layout.table("rebalances"), as_of, layout.store)
             self._snapshots = {"rebalances": rebalances}
             time = rebalances.time if isinstance(as_of, int) else as_of
             for table in SCHEMAS:
                 if table not in self._snapshots:
                     with suppress(FileNotFoundError, delta.TableIsYounger):  # a later release added it
-                        self._snapshots[table] = delta.Snapshot(folder / table, time)
+                        self._snapshots[table] = delta.Snapshot(layout.table(table), time, layout.store)
         except FileNotFoundError as error:
-            raise no_tables(str(folder.absolute())) from error
+            raise no_tables(layout.name) from error
         except LookupError as error:
             raise ConfigError(f"--as-of {as_of}: {error}") from error
 
@@ -78,7 +80,7 @@ class TablesReader:
         try:
             return _lists(self._snapshots[table].read(columns, condition))
         except (pa.ArrowException, OSError) as wrong:
-            raise damaged(self._folder / table, wrong) from wrong
+            raise damaged(self._layout.store.place(self._layout.table(table)), wrong) from wrong
 
 
 def _lists(table: pa.Table) -> Columns:

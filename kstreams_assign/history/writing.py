@@ -23,6 +23,7 @@ from kstreams_assign.history.delta import KEPT_HOURS, DataFile, Snapshot, Table
 from kstreams_assign.history.layout import STATES, Layout
 from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
 from kstreams_assign.history.staging import COUNTS, Staged, day_name, newest_and_counts, write_file
+from kstreams_assign.history.store import LOG
 from kstreams_assign.history.tables import COLUMNS
 
 ORDER = (*(name for name in COLUMNS if name != "rebalances"), "rebalances")
@@ -36,9 +37,11 @@ FILES = -1
 _SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours"}
 """The library's own interval of 100 makes a batch three times as costly. Files of older versions are deleted."""
 
+_STATES_LOG_HOURS = 1
+
 _STATES_SETTINGS = {
     **_SETTINGS,
-    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": f"interval {_STATES_LOG_HOURS} hours",
     "delta.deletedFileRetentionDuration": "interval 0 hours",
 }
 """Only the newest version of the states is ever read; a batch replaces up to ``BUCKETS`` files."""
@@ -54,9 +57,9 @@ def no_boundary(where: str) -> None:
 def check_folder(layout: Layout) -> None:
     """Refuse a folder with tables that this release cannot continue. Raises ``ConfigError``."""
     refuse_old_tables(layout)
-    if not layout.checkpoint.exists() and _decided(layout) >= 0:
+    if not layout.store.has(layout.checkpoint) and _decided(layout) >= 0:
         raise ConfigError(
-            f"--out {layout.root.absolute()}: there are tables, but {layout.checkpoint.name} was deleted, so the topic "
+            f"--out {layout.name}: there are tables, but {layout.checkpoint.name} was deleted, so the topic "
             "would be read again and rows doubled; name a new folder"
         )
 
@@ -65,16 +68,16 @@ def refuse_old_tables(layout: Layout) -> None:
     """Raise ``ConfigError`` for tables of the time before Delta Lake: folders of Parquet files."""
     for name in (*COLUMNS, STATES):
         folder = layout.table(name)
-        if any(folder.glob("*=*")) and not (folder / "_delta_log").is_dir():
+        if any(folder.glob("*=*")) and not (folder / LOG).is_dir():
             raise ConfigError(
-                f"--out {layout.root.absolute()}: table {name} is a folder of Parquet files without a log of Delta "
+                f"--out {layout.name}: table {name} is a folder of Parquet files without a log of Delta "
                 "Lake, so an earlier release wrote it; follow the topic into a new folder"
             )
 
 
 def _decided(layout: Layout) -> int:
     try:
-        return Snapshot(layout.table(STATES)).batch
+        return Snapshot(layout.table(STATES), store=layout.store).batch
     except FileNotFoundError:
         return -1
 
@@ -85,8 +88,9 @@ class HistoryWriter:
     def __init__(self, layout: Layout, reached: Boundary = no_boundary) -> None:
         """Open all tables, make this run their writer, and complete the last batch if that was left half done."""
         self.layout = layout
-        self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, _SETTINGS) for name in ORDER}
-        self._states = Table(layout.table(STATES), STATE, BUCKET, _STATES_SETTINGS)
+        store = layout.store
+        self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, _SETTINGS, store) for name in ORDER}
+        self._states = Table(layout.table(STATES), STATE, BUCKET, _STATES_SETTINGS, store)
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._name = f"process {os.getpid()} on host {platform.node()}, started at {started}"
         self._states.claim(self._name)
@@ -109,7 +113,8 @@ class HistoryWriter:
         Raises ``StateDirectoryLocked`` if another run has made itself the writer since, ``ConfigError`` for files that
         are not in the folder as this host sees it.
         """
-        self._refuse_files_elsewhere(staged)
+        if not self.layout.is_copy:
+            self._refuse_files_elsewhere(staged)
         files: dict[str, list[DataFile]] = {}
         for row in (*staged, *self._counts(batch, staged)):
             if row.path:
@@ -120,16 +125,22 @@ class HistoryWriter:
         self._complete(batch, files, reached)
 
     def vacuum(self) -> None:
-        """Delete what is too old: files that compaction replaced, and files that tasks of failed attempts left."""
-        for table in (*self.tables.values(), self._states):
-            table.vacuum()
+        """Delete what is too old: files that compaction replaced, and files that tasks of failed attempts left.
+
+        Not after another run has made itself the writer: what it commits now may be unknown here.
+        """
+        self.refuse_other_writer()
+        with self.layout.store.listed_once(self.layout.table(name) for name in (*self.tables, STATES)):
+            for table in self.tables.values():
+                table.vacuum()
+            self._states.vacuum(_STATES_LOG_HOURS)
 
     def refuse_other_writer(self) -> None:
         """Raise ``StateDirectoryLocked`` if another run has made itself the writer."""
         self._states.refresh()
         if self._states.writer != self._name:
             raise StateDirectoryLocked(
-                f"--out {self.layout.root}: another run writes to it now, {self._states.writer}; this run has ended, "
+                f"--out {self.layout.name}: another run writes to it now, {self._states.writer}; this run has ended, "
                 "and the other one continues"
             )
 
@@ -152,8 +163,8 @@ class HistoryWriter:
         finally:
             self.refuse_other_writer()  # it came between: then the commit failed, or was of no use
         assert decided, f"batch {batch} was decided before"
-        for file in replaced:  # nothing reads older states
-            (self.layout.table(STATES) / file.path).unlink(missing_ok=True)
+        # nothing reads older states
+        self.layout.store.delete(self.layout.table(STATES), [file.path for file in replaced])
 
     def _complete(self, batch: int, files: Mapping[str, Sequence[DataFile]], reached: Boundary) -> None:
         for name in ORDER:
@@ -163,17 +174,24 @@ class HistoryWriter:
 
     def _write_list(self, batch: int, files: Mapping[str, Sequence[DataFile]]) -> DataFile:
         rows = pa.table([list(files), [json.dumps(own).encode() for own in files.values()]], schema=STATE)
-        written = write_file(self.layout, STATES, str(FILES), batch, rows)
+        written = self._write(STATES, str(FILES), batch, rows)
         return DataFile(written.path, written.part, written.amount, written.size)
 
     def _listed(self) -> dict[str, list[DataFile]]:
         for file in self._states.files():
             if int(file.part) == FILES:
-                rows = pq.read_table(self.layout.table(STATES) / file.path, partitioning=None).to_pylist()
+                folder = self.layout.table(STATES)
+                self.layout.store.fetch(folder, [file.path])
+                rows = pq.read_table(folder / file.path, partitioning=None).to_pylist()
                 return {row["group"]: [DataFile(*fields) for fields in json.loads(row["state"])] for row in rows}
         return {}
 
     def _counts(self, batch: int, staged: Sequence[Staged]) -> list[Staged]:
         newest_ms, tables = newest_and_counts(staged)
         rows = arrow_table(COUNTS, tables[COUNTS])
-        return [write_file(self.layout, COUNTS, day_name(newest_ms), batch, rows)] if rows.num_rows else []
+        return [self._write(COUNTS, day_name(newest_ms), batch, rows)] if rows.num_rows else []
+
+    def _write(self, table: str, part: str, batch: int, rows: pa.Table) -> Staged:
+        written = write_file(self.layout, table, part, batch, rows)
+        self.layout.store.send(self.layout.table(table), [written.path])
+        return written

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.derive import derive, derive_strangers
 from kstreams_assign.history.generate import Fleet
-from kstreams_assign.history.layout import BUCKETS, Layout
+from kstreams_assign.history.layout import BUCKETS, STATES, Layout
 from kstreams_assign.history.records import RawRecords, key_of
 from kstreams_assign.history.schemas import arrow_table
-from kstreams_assign.history.staging import BatchJob, Staged
+from kstreams_assign.history.staging import BatchJob, Staged, receive
 from kstreams_assign.history.tables import COLUMNS, Tables, joined_tables
 from kstreams_assign.history.times import DAY_MS
 from kstreams_assign.history.writing import HistoryWriter
@@ -78,10 +78,18 @@ def route_of(key: bytes | None) -> bytes:
     return key[2 : 4 + int.from_bytes(key[2:4], "big")]
 
 
-def as_spark_does(records: Sequence[Raw], size: int = 50) -> Iterator[pa.RecordBatch]:
-    """Sorted by bucket, route, partition and offset, in Arrow batches of ``size``."""
-    routed = [(zlib.crc32(route) % BUCKETS, route, *record) for record in records for route in [route_of(record.key)]]
-    routed.sort(key=lambda row: row[:4])
+def as_spark_does(
+    records: Sequence[Raw], size: int = 50, states: Mapping[int, bytes] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Sorted by bucket, route, partition and offset, in Arrow batches of ``size``. A null route comes first.
+
+    ``states``: bucket -> the file with its groups' states.
+    """
+    routed: list[Any] = [
+        (zlib.crc32(route) % BUCKETS, route, *record) for record in records for route in [route_of(record.key)]
+    ]
+    routed += [(bucket, None, -1, -1, 0, None, content) for bucket, content in (states or {}).items()]
+    routed.sort(key=lambda row: (row[0], row[1] or b"", *row[2:4]))
     schema = pa.schema([("bucket", pa.int32()), ("route", pa.binary()), *RECORD])
     for start in range(0, len(routed), size):
         columns = zip(*routed[start : start + size], strict=True)
@@ -90,15 +98,27 @@ def as_spark_does(records: Sequence[Raw], size: int = 50) -> Iterator[pa.RecordB
 
 def stage(writer: HistoryWriter, batch: int, records: Sequence[Raw]) -> list[Staged]:
     """What one task leaves that gets the whole batch."""
-    job = BatchJob(writer.layout, batch, writer.states())
-    return [Staged(**row) for out in job(as_spark_does(records)) for row in out.to_pylist()]
+    layout = writer.layout
+    if not layout.is_copy:
+        job = BatchJob(layout, batch, writer.states())
+        return [Staged(**row) for out in job(as_spark_does(records)) for row in out.to_pylist()]
+    reader = layout.store.reader(layout.table(STATES))
+    states = {bucket: reader.open_input_file(path).read() for bucket, path in writer.states().items()}
+    job, given = BatchJob(None, batch), as_spark_does(records, states=states)
+    return receive((Staged(**row) for out in job(given) for row in out.to_pylist()), layout)
 
 
 def run(
-    layout: Layout, batches: Sequence[Sequence[Raw]], reached: Callable[[int, str], None] = lambda *_: None
+    layout: Layout,
+    batches: Sequence[Sequence[Raw]],
+    reached: Callable[[int, str], None] = lambda *_: None,
+    checkpoint: Path | None = None,
 ) -> None:
-    """The batches that Spark has not noted as done, each then noted; what is decided is not derived again."""
-    commits = layout.checkpoint / "commits"
+    """The batches that Spark has not noted as done, each then noted; what is decided is not derived again.
+
+    ``checkpoint``: where it notes them if not in the folder.
+    """
+    commits = (checkpoint or layout.checkpoint) / "commits"
     commits.mkdir(parents=True, exist_ok=True)
     noted = max((int(path.name) for path in commits.iterdir()), default=-1)
     writer = HistoryWriter(layout, lambda where: reached(noted + 1, where))

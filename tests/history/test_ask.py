@@ -22,6 +22,7 @@ from kstreams_assign.history.ask.questions import BY_SQL, QUESTIONS, SAVINGS
 from kstreams_assign.history.ask.savings import CHANGES, STANDBY, compare_savings
 from kstreams_assign.history.ask.show import draw, write
 from kstreams_assign.history.fleet import FleetAnswer, Ranked, what_if
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import COLUMNS, joined_tables
 from kstreams_assign.history.times import DAY_MS, MINUTE_MS
@@ -335,7 +336,7 @@ def test_savings_replay_the_rebalances_of_the_question_alone(spark, tmp_path):
     counts = []
 
     def replay(alternatives, only):
-        played = what_if(spark, tmp_path, alternatives, tasks=2, only=only)
+        played = what_if(spark, Layout(tmp_path), alternatives, tasks=2, only=only)
         counts.append((played.groups, played.replayed))
         return played
 

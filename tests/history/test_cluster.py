@@ -72,7 +72,7 @@ def test_the_commands_give_on_a_cluster_what_they_give_on_one_machine(cluster, s
     change = "max_warmup_replicas=1,8"
     asked = history("what-if", "--out", str(out), "--set", change, "--json", cluster=cluster)
     assert asked.returncode == 0, asked.stderr
-    alone = what_if(spark, out, alternatives_of([change], []), tasks=2)
+    alone = what_if(spark, Layout(out), alternatives_of([change], []), tasks=2)
     assert json.loads(asked.stdout) == json.loads(json.dumps(asdict(alone)))
     assert alone.replayed > 5
 

@@ -104,14 +104,31 @@ def test_ask_refuses_what_it_cannot_answer(tmp_path, words, problem):
         call("ask", *words, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("out", ["s3a://bucket/history", "hdfs://host:8020/history", "file:///history"])
+@pytest.mark.parametrize("out", ["file:///history", "s3a://key:marker@bucket/history", "s3://bucket/history"])
 @pytest.mark.parametrize("command", ["follow", "report", "what-if", "compact", "ask"])
-def test_an_address_with_a_scheme_is_refused_instead_of_made_into_a_folder(tmp_path, monkeypatch, command, out):
+def test_an_address_that_is_not_allowed_is_refused_instead_of_made_into_a_folder(tmp_path, monkeypatch, command, out):
     monkeypatch.chdir(tmp_path)
     words = {"report": ["--html", "page.html"], "ask": ["costly-groups"], "follow": ["--records", tmp_path]}
-    with pytest.raises(ConfigError, match=r"--out \w+:/.*an address with a scheme is not allowed"):
+    with pytest.raises(ConfigError, match=r"--out \w+:/.*(name the folder|table \[conf\]|write s3a:)") as refused:
         call(command, *words.get(command, ()), "--out", out)
+    assert "marker" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["report", "what-if", "compact", "ask"])
+def test_the_settings_of_spark_may_come_from_a_file(tmp_path, command):
+    """Of tables in a folder, they change nothing."""
+    run(Layout(tmp_path / "tables"), cut(fleet(), 1))
+    file = tmp_path / "history.toml"
+    file.write_text('[conf]\n"spark.hadoop.fs.s3a.endpoint" = 1\n', encoding="utf-8")
+    words = {"report": ["--html", tmp_path / "page.html"], "ask": ["costly-groups"]}.get(command, ())
+    with pytest.raises(
+        ConfigError, match=r"--config .*history.toml: 'spark.hadoop.fs.s3a.endpoint' of \[conf\] must be"
+    ):
+        call(command, *words, "--out", tmp_path / "tables", "--config", file)
+    if command != "what-if":
+        file.write_text('[conf]\n"spark.hadoop.fs.s3a.endpoint" = "https://s3.example"\n', encoding="utf-8")
+        assert call(command, *words, "--out", tmp_path / "tables", "--config", file).exit_code == 0
 
 
 def test_a_size_of_batches_is_for_a_broker(tmp_path):

@@ -13,6 +13,7 @@ from kstreams_assign.history import writing
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.fleet import ReplayJob, alternatives_of, as_text, ranked, what_if
 from kstreams_assign.history.generate import Fleet
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.records import key_of
 from kstreams_assign.history.replay import STREAMS_GROUP, replay
 from kstreams_assign.history.schemas import SCHEMAS
@@ -235,7 +236,7 @@ def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
 def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
     alternatives = alternatives_of([], [])
     write_tables(tmp_path, joined_tables(fleet_tables))
-    answer = what_if(spark, tmp_path, alternatives, tasks=2)
+    answer = what_if(spark, Layout(tmp_path), alternatives, tasks=2)
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
     assert asdict(answer) == asdict(ranked(alternatives, [row for row in every for row in job.rows(row)]))
@@ -243,7 +244,7 @@ def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
 
 def test_a_folder_without_tables_is_refused(spark, tmp_path):
     with pytest.raises(ConfigError, match="no table rebalances"):
-        what_if(spark, tmp_path, [HIGH])
+        what_if(spark, Layout(tmp_path), [HIGH])
 
 
 def test_a_table_of_another_release_is_refused(fleet_tables, spark, tmp_path, monkeypatch):
@@ -251,4 +252,4 @@ def test_a_table_of_another_release_is_refused(fleet_tables, spark, tmp_path, mo
     monkeypatch.setattr(writing, "SCHEMAS", {**SCHEMAS, "rebalances": older})
     write_tables(tmp_path, fleet_tables[0])
     with pytest.raises(ConfigError, match="rebalances has no column cause"):
-        what_if(spark, tmp_path, [HIGH])
+        what_if(spark, Layout(tmp_path), [HIGH])

@@ -118,7 +118,7 @@ def test_after_sigkill_nothing_is_left_running_and_the_next_run_completes_the_ta
     command = [sys.executable, str(SCRIPT), str(layout.root), str(records), where]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -9, done.stderr
-    children = list(living(map(int, done.stdout.split())))
+    children = list(living(int(line.split()[0]) for line in done.stdout.splitlines()))
     assert psutil.wait_procs(children, timeout=90)[1] == []
     assert rows(layout) != straight
     follow(spark, records, layout)

@@ -9,7 +9,7 @@ import pytest
 
 from kstreams_assign.cli import exit_status
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError
-from kstreams_assign.history.session import failure, launch_failure, spark_session, start_failure
+from kstreams_assign.history.session import failure, joined_settings, launch_failure, spark_session, start_failure
 
 LOG = Path("spark.log")
 
@@ -49,6 +49,37 @@ def test_a_spark_that_does_not_start_says_why_in_one_line(said, kind, text):
     with pytest.raises(kind, match=text):
         raise error
     assert "\n" not in str(error)
+
+
+CONNECTORS = {"spark.jars.packages": "org.apache.spark:kafka:4.0.0", "spark.jars.excludes": "a:b", "spark.x": "1"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "joined"),
+    [
+        ({}, CONNECTORS),
+        ({"spark.x": "2"}, {**CONNECTORS, "spark.x": "2"}),
+        (
+            {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.1, x:y:1", "spark.jars.excludes": "c:d"},
+            {
+                "spark.jars.packages": "org.apache.spark:kafka:4.0.0,org.apache.hadoop:hadoop-aws:3.4.1,x:y:1",
+                "spark.jars.excludes": "a:b,c:d",
+                "spark.x": "1",
+            },
+        ),
+        (
+            {"spark.jars.packages": "org.apache.spark:kafka:4.0.1"},
+            {**CONNECTORS, "spark.jars.packages": "org.apache.spark:kafka:4.0.1"},
+        ),
+        ({"spark.jars.packages": ""}, CONNECTORS),
+    ],
+)
+def test_packages_of_the_caller_do_not_replace_the_connector(theirs, joined):
+    assert joined_settings(CONNECTORS, theirs) == joined
+
+
+def test_without_the_connector_the_packages_are_those_of_the_caller():
+    assert joined_settings({}, {"spark.jars.packages": "x:y:1"}) == {"spark.jars.packages": "x:y:1"}
 
 
 @pytest.mark.parametrize("fault", ["missing", "not executable", "empty"])

@@ -17,8 +17,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.questions import Question
-from kstreams_assign.history.delta import AsOf
+from kstreams_assign.history.layout import Layout, layout_of
+from kstreams_assign.history.store import AsOf
 from kstreams_assign.history.tables_reader import TablesReader, damaged, no_group
 from kstreams_assign.history.times import DAY_MS
 
@@ -30,6 +32,9 @@ OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 """DuckDB fetches nothing from the network."""
+
+DUCKDBS_SCHEMES = {"s3a": "s3", "gs": "gs", "abfss": "abfss"}
+"""What Hadoop calls a file system -> what DuckDB calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,10 @@ class Span:
 class Asked:
     """What the caller wants: the last ``days`` before ``until_ms``, or before the newest generation.
 
-    ``group``: of this group alone.
+    ``tables``: their folder or layout. ``group``: of this group alone.
     """
 
-    folder: Path
+    tables: Path | Layout
     question: Question
     days: int | None = None
     until_ms: int | None = None
@@ -83,7 +88,7 @@ class Answer:
 
 def answer(asked: Asked) -> Answer:
     """Ask. Raises ``ConfigError`` for a folder without tables, files that cannot be read, and an unknown group."""
-    (answered,) = answer_each(asked, [asked.question], TablesReader(asked.folder, asked.as_of))
+    (answered,) = answer_each(asked, [asked.question], TablesReader(asked.tables, asked.as_of))
     return answered
 
 
@@ -92,7 +97,7 @@ def answer_each(asked: Asked, questions: Sequence[Question], reader: TablesReade
     try:
         return answer_from({table: reader.dataset(table) for table in TABLES}, asked, questions)
     except (duckdb.Error, pa.ArrowException, OSError) as wrong:
-        raise damaged(asked.folder, wrong) from wrong
+        raise damaged(layout_of(asked.tables).name, wrong) from wrong
 
 
 def answer_from(tables: Mapping[str, Any], asked: Asked, questions: Sequence[Question]) -> list[Answer]:
@@ -107,12 +112,25 @@ def answer_from(tables: Mapping[str, Any], asked: Asked, questions: Sequence[Que
 
 def script(asked: Asked) -> str:
     """The same as one script for DuckDB alone, with its reader of Delta Lake. It reads the newest versions."""
-    reader = TablesReader(asked.folder)
+    layout = layout_of(asked.tables)
+    places = {table: f"delta_scan({_literal(_for_duckdb(layout, table))})" for table in TABLES}
+    reader = TablesReader(layout)
     with duckdb.connect(config=OFFLINE) as connection:
         connection.register("all_rebalances", reader.dataset("rebalances"))
         span = _span(asked, connection)
-    places = {table: f"delta_scan({_literal(str(asked.folder.absolute() / table))})" for table in TABLES}
     return f"install delta;\nload delta;\n{views(span, asked.group, places)}\n{asked.question.query.rstrip()};\n"
+
+
+def _for_duckdb(layout: Layout, table: str) -> str:
+    """The name of a table for DuckDB. Raises ``ConfigError`` for a file system that it does not read."""
+    scheme, colon, rest = layout.name.partition(":")
+    if not layout.is_copy:
+        return f"{layout.name}/{table}"
+    if scheme not in DUCKDBS_SCHEMES:
+        raise ConfigError(
+            f"--sql: DuckDB does not read {scheme}: addresses; leave out --sql, or copy the tables into a folder"
+        )
+    return f"{DUCKDBS_SCHEMES[scheme]}{colon}{rest}/{table}"
 
 
 def views(span: Span, group: str | None, places: Mapping[str, str]) -> str:

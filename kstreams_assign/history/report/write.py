@@ -28,7 +28,8 @@ from kstreams_assign.page import frame
 from kstreams_assign.page.file import write_text
 
 if TYPE_CHECKING:
-    from kstreams_assign.history.delta import AsOf
+    from kstreams_assign.history.layout import Layout
+    from kstreams_assign.history.store import AsOf
     from kstreams_assign.history.tables_reader import TablesReader
 
 SCRIPTS = ("words.js", "canvas.js", "timeline.js", "charts.js", "report.js")
@@ -64,7 +65,7 @@ class Summary:
 
 
 def report(
-    tables_dir: Path,
+    tables: Path | Layout,
     html: Path,
     *,
     group: str | None = None,
@@ -72,23 +73,25 @@ def report(
     as_of: AsOf = None,
     say: Say = lambda _line: None,
 ) -> Summary:
-    """Read the tables below ``tables_dir`` and write one page to ``html``.
+    """Read the tables of a folder or a layout, and write one page to ``html``.
 
     ``group``: only this group. ``days``: the last days before the newest generation. ``as_of``: the tables as they were
     at this version of ``rebalances``, or at this time. ``say`` gets lines of progress. Raises ``ConfigError`` for a
     folder without tables, a version or time that they do not have, a group that is in none of them, files that cannot
     be read, and a page that cannot be written. Tables without rows give a page that says so.
     """
+    from kstreams_assign.history.layout import layout_of
     from kstreams_assign.history.tables_reader import TablesReader
 
     if days is not None and days < 1:
         raise ConfigError(f"--days {days} is not allowed; give a whole number of days from 1 on")
-    reader = TablesReader(tables_dir, as_of)
-    say(f"reading the tables of {tables_dir.absolute()}{'' if as_of is None else f' as of {as_of}'}")
+    layout = layout_of(tables)
+    reader = TablesReader(layout, as_of)
+    say(f"reading the tables of {layout.name}{'' if as_of is None else f' as of {as_of}'}")
     fleet, since_ms, rebalances = _fleet(reader, group, days)
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
     views = _views(reader, shown, rebalances, fleet.span, since_ms, say)
-    answers = in_short(reader, tables_dir, days, group)
+    answers = in_short(reader, layout, days, group)
     text = draw(fleet, shown, views, answers)
     write_text("--html", html, text)
     return _summary(html, fleet, len(shown), answers)
@@ -149,12 +152,12 @@ def _views(
             )
 
 
-def in_short(reader: TablesReader, tables_dir: Path, days: int | None, group: str | None) -> InShort:
+def in_short(reader: TablesReader, layout: Layout, days: int | None, group: str | None) -> InShort:
     """Answer the questions of ``history ask`` that SQL alone answers, about the same days; None: the last week."""
     from kstreams_assign.history.ask.answer import Asked, answer_each
     from kstreams_assign.history.ask.questions import BY_SQL
 
-    answers = answer_each(Asked(tables_dir, BY_SQL[0], days or WEEK_DAYS, group=group), BY_SQL, reader)
+    answers = answer_each(Asked(layout, BY_SQL[0], days or WEEK_DAYS, group=group), BY_SQL, reader)
     return InShort(str(answers[0].span), tuple(each.sentence for each in answers))
 
 
