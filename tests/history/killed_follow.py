@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,8 @@ def main(out: str, records: str, where: str, config: str | None = None) -> None:
     def reached(boundary: str) -> None:
         if boundary == where:
             for child in psutil.Process().children(recursive=True):
-                print(child.pid, *child.cmdline(), flush=True)
+                with suppress(psutil.Error):  # it has ended
+                    print(child.pid, *child.cmdline(), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

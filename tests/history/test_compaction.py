@@ -53,9 +53,9 @@ def test_each_day_has_one_file_and_all_rows(layout):
 
 
 def test_the_present_day_is_left_alone_until_it_has_many_files(layout):
+    before = files_a_day(layout, "counts")
     writer = HistoryWriter(layout)
     assert compact(writer, PAST) == []
-    before = files_a_day(layout, "counts")
     compact(writer, PAST, many=2)
     assert max(before.values()) > 1
     assert max(files_a_day(layout, "counts").values()) == 1
