@@ -25,8 +25,8 @@ from kstreams_assign.sim.jobs import across
 from kstreams_assign.sim.policies import FIRST
 from kstreams_assign.sim.policies.least_movement import POLICY as OURS
 from kstreams_assign.sim.tables.measure import measure
-from kstreams_assign.sim.tables.words import is_even
-from tests.sim.tables.random_situations import cost_s, drawn
+from kstreams_assign.sim.tables.words import cost_s, is_even
+from tests.sim.tables.random_situations import drawn
 
 SHOWN_FROM = 1.2
 EPSILON_S = 1.0

@@ -94,7 +94,7 @@ def follow(
         records=records,
         master=master,
         client=all_client,
-        conf=_all_conf(config, conf),
+        conf=_all_conf(file, conf),
         settings=Settings(once=once, every_s=every_s),
         records_a_batch=records_a_batch,
         http=read_host("--http", http),
@@ -139,7 +139,7 @@ def report(
     from kstreams_assign.history.report import report as draw
 
     say = partial(typer.echo, err=True)
-    with for_reading(read_out(out), _all_conf(config, conf)) as tables:
+    with for_reading(read_out(out), _all_conf(_file(config), conf)) as tables:
         summary = draw(tables, html, group=group, days=days, as_of=_as_of(as_of), say=say)
     if as_json:
         typer.echo(json.dumps({**dataclasses.asdict(summary), "html": str(summary.html)}))
@@ -190,7 +190,7 @@ def ask(
     until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
     if as_of is not None and question == SAVINGS.name:
         raise ConfigError(f"--as-of: {question} replays the newest tables; leave it out, or give --until")
-    place, settings, version = read_out(out), _all_conf(config, conf), _as_of(as_of)
+    place, settings, version = read_out(out), _all_conf(_file(config), conf), _as_of(as_of)
     with for_reading(place, settings) as tables:
         asked = asking.Asked(tables, QUESTIONS[question], days, until_ms, group, version)
         if sql:
@@ -231,7 +231,7 @@ def what_if(
     from kstreams_assign.history.fleet import alternatives_of, as_text
     from kstreams_assign.history.fleet import ask as replay_all
 
-    alternatives, settings = alternatives_of(change or (), assignor or ()), _all_conf(config, conf)
+    alternatives, settings = alternatives_of(change or (), assignor or ()), _all_conf(_file(config), conf)
     answer = replay_all(read_out(out), alternatives, master, settings)
     typer.echo(json.dumps(dataclasses.asdict(answer)) if as_json else as_text(answer))
 
@@ -272,7 +272,7 @@ def compact(out: Out, config: Config = None, conf: Conf = None) -> None:
     """
     from kstreams_assign.history.live import compact_tables
 
-    for merged in compact_tables(read_out(out), _all_conf(config, conf)):
+    for merged in compact_tables(read_out(out), _all_conf(_file(config), conf)):
         typer.echo(f"{merged.table} {merged.day}: {merged.files:,} files merged into {merged.files_left:,}")
 
 
@@ -280,9 +280,9 @@ def _file(config: Path | None) -> SettingsFile:
     return SettingsFile() if config is None else read_settings(config)
 
 
-def _all_conf(config: Path | None, conf: Sequence[str] | None) -> Mapping[str, str]:
+def _all_conf(file: SettingsFile, conf: Sequence[str] | None) -> Mapping[str, str]:
     """The settings of Spark: those of the file, and those of the command line over them."""
-    return {**_file(config).conf, **_pairs("--conf", conf)}
+    return {**file.conf, **_pairs("--conf", conf)}
 
 
 def _as_of(text: str | None) -> int | datetime | None:

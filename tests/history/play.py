@@ -46,6 +46,17 @@ class Killed(BaseException):
     """The run ends here, as if by SIGKILL: nothing after it happens."""
 
 
+def failing_once_at(to_come: list[str]) -> Callable[[str], None]:
+    """A callback for boundaries that raises at each of these the first time, and takes it off the list."""
+
+    def fail(where: str) -> None:
+        if where in to_come:
+            to_come.remove(where)
+            raise RuntimeError(f"no more after: {where}")
+
+    return fail
+
+
 def fleet(groups: int = 5, members: int = 3, generations: int = 4) -> list[Raw]:
     """The records of a small fleet in the order of time, with a few that are about nothing or broken."""
     made = Fleet(groups=groups, members=members, generations=generations, seed=7, partitions=3)

@@ -16,7 +16,7 @@ from kstreams_assign.history.follow import Settings, follow_until_done, followin
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.source import Folder
 from kstreams_assign.history.writing import ORDER, HistoryWriter
-from tests.history.play import cut, fleet, rows, run, write_records
+from tests.history.play import cut, failing_once_at, fleet, rows, run, write_records
 
 BATCHES = cut(fleet(), 2)
 SCRIPT = Path(__file__).with_name("killed_follow.py")
@@ -66,12 +66,7 @@ def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark,
         f"published {ORDER[2]}",
         f"published {ORDER[-1]}",
     ]
-
-    def fail(where):
-        if where in to_come:
-            to_come.remove(where)
-            raise RuntimeError(f"no more after: {where}")
-
+    fail = failing_once_at(to_come)
     while to_come:
         # after "decided" it is the next run that completes the tables, before its query starts
         with pytest.raises((SparkError, RuntimeError), match=f"no more after: {to_come[0]}"):

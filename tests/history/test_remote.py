@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -61,6 +62,15 @@ def continued(files, tmp_path, batches=BATCHES):
         run(layout, batches, checkpoint=tmp_path / "noted")
 
 
+@contextmanager
+def two_copies(tmp_path):
+    """The files of a first batch, and two copies of their logs, as two runs have them."""
+    files = FolderFiles(tmp_path / "there")
+    continued(files, tmp_path, BATCHES[:1])
+    with copied(files, tmp_path / "first") as one, copied(files, tmp_path / "second") as two:
+        yield files, one, two
+
+
 def test_the_copy_keeps_no_file_of_rows(tmp_path):
     with copied(FolderFiles(tmp_path / "there"), tmp_path / "copy") as layout:
         run(layout, BATCHES, checkpoint=tmp_path / "noted")
@@ -102,9 +112,7 @@ def test_killed_change_after_change_it_ends_with_the_same_tables(tmp_path, undis
 
 
 def test_of_two_runs_the_one_that_started_last_goes_on_and_the_other_ends_by_name(tmp_path, undisturbed):
-    files = FolderFiles(tmp_path / "there")
-    continued(files, tmp_path, BATCHES[:1])
-    with copied(files, tmp_path / "first") as one, copied(files, tmp_path / "second") as two:
+    with two_copies(tmp_path) as (files, one, two):
         first = HistoryWriter(one)
         staged = stage(first, 1, BATCHES[1])
         second = HistoryWriter(two)
@@ -121,9 +129,7 @@ def test_of_two_runs_the_one_that_started_last_goes_on_and_the_other_ends_by_nam
 
 def test_a_run_that_starts_right_before_the_commit_is_not_overtaken(tmp_path, undisturbed):
     """The look for another writer comes too early to see it; creating the entry does not."""
-    files = FolderFiles(tmp_path / "there")
-    continued(files, tmp_path, BATCHES[:1])
-    with copied(files, tmp_path / "first") as one, copied(files, tmp_path / "second") as two:
+    with two_copies(tmp_path) as (files, one, two):
         first = HistoryWriter(one)
         staged = stage(first, 1, BATCHES[1])
         create = files.create

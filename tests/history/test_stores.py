@@ -29,7 +29,7 @@ from kstreams_assign.history.source import Folder
 from kstreams_assign.history.store import LOG
 from kstreams_assign.history.tables_reader import TablesReader
 from kstreams_assign.history.writing import ORDER, HistoryWriter
-from tests.history.play import cut, fleet, rows, run, write_records
+from tests.history.play import cut, failing_once_at, fleet, rows, run, write_records
 from tests.installed import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # each of these runs has several batches
@@ -76,12 +76,7 @@ def followed(spark_for_all, tmp_path_factory):
     assert [report.batch for report in follow(spark, records, address, top / "copy-0")] == [0]
     write_records(records, "b.parquet", BATCHES[1])
     to_come = ["derived", "decided", f"published {ORDER[2]}"]
-
-    def fail(where):
-        if where in to_come:
-            to_come.remove(where)
-            raise RuntimeError(f"no more after: {where}")
-
+    fail = failing_once_at(to_come)
     while to_come:
         # after "decided" it is the next run that completes the tables, before its query starts
         with pytest.raises((SparkError, RuntimeError), match=f"no more after: {to_come[0]}"):

@@ -31,6 +31,7 @@ _NONE: frozenset[int] = frozenset()
 _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _INVALID = frozenset({KafkaError.INVALID_CONFIG})
+_TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own code
 
 _ATTEMPT_S = 5.0
 """How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
@@ -325,7 +326,7 @@ def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, A
         except KafkaException as raised:
             failed[what] = raised.args[0]
         except TimeoutError:
-            failed[what] = KafkaError(KafkaError._TIMED_OUT, f"no answer in {timeout_s:.1f} s")  # noqa: SLF001 - its only name
+            failed[what] = KafkaError(_TIMED_OUT, f"no answer in {timeout_s:.1f} s")
     return results, failed
 
 

@@ -11,7 +11,7 @@ from kstreams_assign.sim.policies.policy import Policy
 from kstreams_assign.sim.tables.measure import Measured, measure
 from kstreams_assign.sim.tables.reasons import reasons
 from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS, Situation
-from kstreams_assign.sim.tables.words import EXPECTED, UNEVEN, cost_s, word
+from kstreams_assign.sim.tables.words import EXPECTED, UNEVEN, cost_s, unevenness, word
 
 STANDBYS = (0, 1)
 WIDTH = 80
@@ -72,7 +72,7 @@ def table(column: Column, titles: Mapping[str, str]) -> list[str]:
             str(costs.moves),
             f"{costs.settled_s:.0f}",
             f"{cost_s(costs):.0f}",
-            f"{ours} ({max(costs.uneven, costs.uneven_replicas)})" if ours == UNEVEN else ours,
+            f"{ours} ({unevenness(costs)})" if ours == UNEVEN else ours,
         ]
         for costs, ours in zip(column.measured, column.words, strict=True)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.tables.measure import Measured
 from kstreams_assign.sim.tables.situations import COLD_S, GROUP, SHARE_RECORDS
 
@@ -33,13 +34,18 @@ PROPOSAL = (
 )
 
 
-def cost_s(costs: Measured) -> float:
-    """Return the task-seconds of downtime plus the process-seconds of restoring."""
-    return costs.downtime_s + costs.restored / GROUP.restored_per_s
+def cost_s(costs: Measured, group: Scenario = GROUP) -> float:
+    """Return the task-seconds of downtime plus the process-seconds of restoring, in this group."""
+    return costs.downtime_s + costs.restored / group.restored_per_s
+
+
+def unevenness(costs: Measured) -> int:
+    """Return how many tasks more than another a process runs, or runs and holds, in the end."""
+    return max(costs.uneven, costs.uneven_replicas)
 
 
 def is_even(costs: Measured) -> bool:
-    return max(costs.uneven, costs.uneven_replicas) < 2
+    return unevenness(costs) < 2
 
 
 def word(costs: Measured, column: Sequence[Measured]) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from random import Random
 
 from kstreams_assign.sim.scenario import Scenario
-from kstreams_assign.sim.tables.measure import Measured
 from kstreams_assign.sim.tables.situations import GROUP, Event, Situation
 
 AWAY_S = (10, 20, 40)
@@ -54,8 +53,3 @@ def drawn(seed: int, *, announced: bool = False) -> tuple[Situation, Scenario]:
         at_s += random.choice(APART_S)
     before = tuple(starting) if from_rest else ()
     return Situation(f"seed {seed}", "", "", before, tuple(sorted(events))), group
-
-
-def cost_s(costs: Measured, group: Scenario) -> float:
-    """Return the task-seconds of downtime plus the process-seconds of restoring in this group."""
-    return costs.downtime_s + costs.restored / group.restored_per_s

@@ -8,8 +8,9 @@ from kstreams_assign.assign import VERSIONS
 from kstreams_assign.group import assignor_choice
 from kstreams_assign.sim.policies.least_movement import POLICY
 from kstreams_assign.sim.tables.measure import measure
+from kstreams_assign.sim.tables.words import cost_s
 from tests.samples import sample
-from tests.sim.tables.random_situations import cost_s, drawn
+from tests.sim.tables.random_situations import drawn
 
 SEEDS = range(60)
 
