@@ -316,6 +316,7 @@ SLOW = (
     "tests/history/test_ask.py::test_the_printed_script",
     "tests/history/test_compaction.py",
     "tests/history/test_generate.py",
+    "tests/history/test_remote.py",
     "tests/history/test_report_page.py",
     "tests/history/test_writing.py",
     "tests/local/test_start_refused.py",

@@ -101,6 +101,7 @@ class _Group:
         except MalformedUserData as wrong:
             self.counts[DAMAGED_VALUE] += 1
             _quarantine(self.tables, record, DAMAGED_VALUE, str(wrong), record.value)
+            return  # its time counts for nothing, either: the commit behind it may end a gap
         self._moved(expired(self.memory, record.timestamp_ms))
         if self.memory.streams is not None:
             self._streams(about).expire(record.timestamp_ms)
