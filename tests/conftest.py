@@ -52,6 +52,7 @@ gc.disable()  # while tests are collected: hundreds of thousands of objects appe
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 MISSING = pytest.StashKey[dict[str, str]]()
+SCHEDULER = pytest.StashKey[ByFile]()
 
 
 def broker_missing() -> str | None:
@@ -114,7 +115,9 @@ def started_spark() -> tuple[SparkSession, ExitStack]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-")))
         quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        on_ctrl_c = signal.getsignal(signal.SIGINT)
         session = stack.enter_context(spark_session("local[2]", log=folder / "spark.log", settings=quick))
+        signal.signal(signal.SIGINT, on_ctrl_c)  # Spark's own raises another error once this Spark has ended
         return session, stack.pop_all()
 
 
@@ -412,7 +415,8 @@ def _starts_a_broker(item: pytest.Item) -> bool:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Assign tests to processes."""
-    return ByFile(config, log)
+    config.stash[SCHEDULER] = ByFile(config, log)
+    return config.stash[SCHEDULER]
 
 
 def _parts_needed(items: list[pytest.Item]) -> list[str]:
@@ -476,7 +480,10 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash.setdefault(LEFT_OUT, {}).update(left_out)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """One line for each part that was left out."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """One line for each part that was left out, and after Ctrl-C for each test that had not ended."""
+    if exitstatus == pytest.ExitCode.INTERRUPTED and SCHEDULER in config.stash:
+        for test in config.stash[SCHEDULER].under_way():
+            terminalreporter.write_line(f"had not ended: {test}", red=True)
     for line in config.stash.get(LEFT_OUT, {}).values():
         terminalreporter.write_line(line.replace("\n", " "), yellow=True)

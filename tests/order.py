@@ -43,6 +43,12 @@ class ByFile(LoadScopeScheduling):
         at = place(nodeid)
         return str(at) if at < len(TOGETHER) else nodeid.partition("::")[0]
 
+    def under_way(self) -> list[str]:
+        """The test that each process has to finish next."""
+        work = self.assigned_work.values()
+        waiting = [[test for group in groups.values() for test, done in group.items() if not done] for groups in work]
+        return [tests[0] for tests in waiting if tests]
+
     def remove_node(self, node: Any) -> str | None:
         """Take a process out that ended, and return the test in which it did so; that test does not run again."""
         groups = self.assigned_work[node]

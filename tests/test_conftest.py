@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.worker.app import until
 
 ROOT = Path(__file__).parent.parent
 LIMIT_S = 280
@@ -84,19 +88,56 @@ def test_in_a_run_by_several_processes_the_tests_of_a_file_stay_together():
     assert {process for process, _ in places} == {"gw0", "gw1"}
 
 
-def test_a_test_that_ends_its_process_fails_once_and_the_others_run(tmp_path):
-    lines = ["import os", "import pytest"]
-    lines += ["@pytest.mark.parametrize('number', range(9))", "def test(number):", "    if number in (0, 4, 8):"]
-    lines += ["        os._exit(1)"]
-    (tmp_path / "test_some.py").write_text("\n".join(lines))
-    (tmp_path / "conftest.py").write_text("from tests.order import ByFile as pytest_xdist_make_scheduler")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, "--max-worker-restart", "5"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.stdout.splitlines()[-1].strip("= ").startswith("3 failed, 6 passed")
-    assert done.stdout.count("replacing crashed worker") == 3
+@pytest.fixture
+def some_tests(tmp_path):
+    """Starts a run of some tests by several processes, in this project's order; ``conftest`` is added to theirs."""
+
+    def start(*lines: str, words: Sequence[str] = (), conftest: Sequence[str] = ()) -> subprocess.Popen[str]:
+        (tmp_path / "test_some.py").write_text("\n".join(("import os", "import pytest", *lines)))
+        ours = "from tests.conftest import pytest_terminal_summary, pytest_xdist_make_scheduler"
+        (tmp_path / "conftest.py").write_text("\n".join((ours, *conftest)))
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, *words]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    return start
+
+
+def test_a_test_that_ends_its_process_fails_once_and_the_others_run(some_tests):
+    test = "@pytest.mark.parametrize('number', range(9))", "def test(number):", "    if number in (0, 4, 8):"
+    with some_tests(*test, "        os._exit(1)", words=("--max-worker-restart", "5")) as run:
+        printed, _ = run.communicate(timeout=LIMIT_S)
+    assert printed.splitlines()[-1].strip("= ").startswith("3 failed, 6 passed")
+    assert printed.count("replacing crashed worker") == 3
+
+
+FAILS_THEN_HANGS = (
+    "def test_fails():",
+    "    assert False",
+    "def test_hangs():",
+    "    open('begun', 'w').close()",
+    "    __import__('threading').Event().wait()",
+)
+
+
+def test_a_test_that_hangs_ends_also_where_one_before_it_has_failed(some_tests):
+    watch = "from tests import watch", "watch.HANGS_S = 2", "def pytest_configure(config):"
+    with some_tests(*FAILS_THEN_HANGS, conftest=(*watch, "    config.pluginmanager.register(watch.Watch())")) as run:
+        printed, _ = run.communicate(timeout=LIMIT_S)
+    assert printed.splitlines()[-1].strip("= ").startswith("2 failed")
+    assert "in test_hangs" in printed.partition("Timeout (0:00:02)!")[2]
+
+
+def test_after_ctrl_c_the_tests_that_had_not_ended_are_named_and_those_that_failed(some_tests, tmp_path):
+    with some_tests(*FAILS_THEN_HANGS) as run:
+        until((tmp_path / "begun").exists, LIMIT_S)
+        run.send_signal(signal.SIGINT)
+        printed, _ = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "FAILED test_some.py::test_fails" in printed
+    assert "had not ended: test_some.py::test_hangs" in printed
 
 
 def test_make_check_runs_what_needs_no_part_asks_for_none_and_counts_on_its_last_line():

@@ -45,6 +45,11 @@ class Watch:
             faulthandler.dump_traceback_later(HANGS_S, exit=True, file=self._stderr)
             self._since_s = now_s
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self) -> None:
+        """Begin to count again, at the next test: pytest has stopped it, for those who debug."""
+        self._since_s = float("-inf")
+
     def pytest_unconfigure(self) -> None:
         """Stop counting."""
         faulthandler.cancel_dump_traceback_later()
