@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import struct
+import threading
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import rocksdict
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from kstreams_assign.adapters.confluent.faults import PASSING
 from tests.worker.crash.app import PARTITIONS, STORE
 
 WAIT_S = 50.0
@@ -72,11 +82,18 @@ def settled(admin: AdminClient, topics: Iterable[str]) -> bool:
 
 
 def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> dict[int, int]:
-    """Return high watermarks; with ``committed`` last stable offsets."""
+    """Return high watermarks; with ``committed`` last stable offsets. Asks again what passes, such as a new leader."""
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    answers = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_S)
-    return {at.partition: answer.result(WAIT_S).offset for at, answer in answers.items()}
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_S)
+        try:
+            return {at.partition: answer.result(WAIT_S).offset for at, answer in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+        threading.Event().wait(0.05)
 
 
 def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) -> dict[int, int]:

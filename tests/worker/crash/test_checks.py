@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ListOffsetsResultInfo
 
 from tests.worker.crash import app
 from tests.worker.crash.checks import Left, replayed, wrong_answers, wrong_folders, wrong_state
 from tests.worker.crash.points import Point, all_points, busiest_phases, occurrences, point_per_site
-from tests.worker.crash.reading import Folder, Line
+from tests.worker.crash.reading import Folder, Line, end_offsets
 from tests.worker.crash.stage import changelog_of
 
 COUNT = 12
@@ -107,3 +110,22 @@ def test_each_site_is_taken_once_in_its_busiest_phase():
         Point("commit", "a", 1, "after"),
         Point("close", "b", 1, "before"),
     ]
+
+
+def test_end_offsets_are_asked_for_again_while_a_partition_gets_a_leader():
+    answers = [KafkaError(KafkaError.FENCED_LEADER_EPOCH), None]
+
+    class Admin:
+        def list_offsets(self, asked, **_):
+            error, futures = answers.pop(0), {at: Future() for at in asked}
+            for at, future in futures.items():
+                if error:
+                    future.set_exception(KafkaException(error))
+                else:
+                    future.set_result(ListOffsetsResultInfo(at.partition, 0, 1))
+            return futures
+
+    assert end_offsets(Admin(), "topic") == {partition: partition for partition in range(app.PARTITIONS)}
+    answers.append(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException, match="AUTHORIZATION"):
+        end_offsets(Admin(), "topic")
