@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
+import psutil
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
@@ -26,8 +29,10 @@ from kstreams_assign.errors import (
     TaskMigrated,
 )
 from kstreams_assign.group.values import MemberId
+from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, until
+from tests.installed import ROOT
 
 NO_MEMBER = MemberId(-1, "", None)
 """Who commits to a group without members."""
@@ -164,6 +169,25 @@ def test_who_is_fenced_hears_it_between_two_attempts_at_a_call(make: Make, at: T
     older.begin(PATIENCE_S)  # as another client
 
 
+def test_a_call_is_repeated_only_with_time_to_spare(make: Make) -> None:
+    """A commit that is called once more with less may end the process, when the broker has carried it out."""
+    producer, given_s = make(uuid4().hex), list[float]()
+
+    def fail(_client: object, left_s: float) -> None:
+        given_s.append(left_s)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "try again", retriable=True))
+
+    with pytest.raises(BrokerUnavailable, match="try"):
+        producer._call("try", 2.0, fail)
+    assert len(given_s) > 1
+    assert min(given_s) >= 0.5
+    del given_s[:]
+    with pytest.raises(BrokerUnavailable, match="try"):
+        producer._call("try", 0.2, fail)
+    (left_s,) = given_s
+    assert 0 < left_s <= 0.2
+
+
 def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said(make: Make) -> None:
     producer = make(uuid4().hex, servers=closed_port())
     with pytest.raises(BrokerUnavailable, match="init transactions"):
@@ -214,3 +238,30 @@ def test_a_topic_that_was_deleted_is_refused_with_the_remedy_and_not_tried_for_e
     refused = until(attempt, lambda error: isinstance(error, RecordRefused))
     assert topic in str(refused)
     assert "create it, with as many partitions as are written to" in str(refused)
+
+
+def test_a_commit_that_the_broker_carries_out_too_late_ends_no_process() -> None:
+    with LocalBroker() as own:
+        at = TopicPartition(new_topic(ClusterAdmin(own.bootstrap_servers), 1), 0)
+        command = [sys.executable, "-m", "tests.adapters.late_commit", own.bootstrap_servers, at.topic]
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+
+            def say_and_hear() -> str:
+                assert child.stdin is not None
+                assert child.stdout is not None
+                print(file=child.stdin, flush=True)
+                return child.stdout.readline()
+
+            assert child.stdout is not None
+            assert child.stdout.readline() == "written\n"
+            broker = psutil.Process(own.pid)
+            broker.suspend()
+            try:
+                until(broker.status, lambda status: status == psutil.STATUS_STOPPED)
+                assert say_and_hear() == "aborted\n"
+            finally:
+                broker.resume()
+            assert committed_values(own.bootstrap_servers, at) == [b"late"]
+            assert say_and_hear() == "committed\n"
+        assert child.returncode == 0
+        assert committed_values(own.bootstrap_servers, at) == [b"late", b"later"]

@@ -39,6 +39,10 @@ from kstreams_assign.model import TopicPartition
 _METADATA = struct.Struct("<7si")
 _PROBES = (MemberId(-1, "", None), MemberId(-1, "", "an instance"))
 _RETRY_S = 0.02
+_TIME_TO_SPARE_S = 0.5
+"""A call is repeated if there is so much time left. ``commit_transaction`` of librdkafka 2.16 takes a step that has to
+end within its time, else it forgets the commit, takes the coordinator's answer to it for that to an abort, and ends
+the process by the assertion "Invalid transaction state transition"."""
 _NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
 
 _STALE = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
@@ -155,7 +159,11 @@ class TransactionalProducer(RecordProducer):
 
         Raises as ``send_offsets``; whether it became true is then not known: ``abort``.
         """
-        self._call("commit the transaction", timeout_s, lambda client, left_s: client.commit_transaction(left_s))
+        try:
+            self._call("commit the transaction", timeout_s, lambda client, left_s: client.commit_transaction(left_s))
+        except BrokerUnavailable:
+            self._spoiled = True  # the client goes on with the commit, and could abort only after it
+            raise
         self._begun = False
 
     def abort(self, timeout_s: float) -> None:
@@ -194,15 +202,14 @@ class TransactionalProducer(RecordProducer):
         """
         client, deadline, retried = self._producer, time.monotonic() + timeout_s, False
         while True:
-            left_s = deadline - time.monotonic()
             try:
                 if retried:
                     client.poll(_RETRY_S)  # a fatal error may come out of it as well as out of the call
-                call(client, max(left_s, 0.0))
+                call(client, max(deadline - time.monotonic(), _TIME_TO_SPARE_S if retried else 0.0))
             except KafkaException as raised:
                 self._still(client)
                 error = raised.args[0]
-                if not error.retriable() or left_s <= _RETRY_S:
+                if not error.retriable() or deadline - time.monotonic() < _TIME_TO_SPARE_S:
                     raise self._verdict(error, f"{what} ({self._about})") from raised
             else:
                 self._still(client)
