@@ -97,7 +97,7 @@ def some_tests(tmp_path):
         ours = "from tests.conftest import pytest_terminal_summary, pytest_xdist_make_scheduler"
         (tmp_path / "conftest.py").write_text("\n".join((ours, *conftest)))
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, *words]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
             command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -122,16 +122,29 @@ FAILS_THEN_HANGS = (
 )
 
 
-def test_a_test_that_hangs_ends_also_where_one_before_it_has_failed(some_tests):
+HANGS_AS_IT_ENDS = (
+    "@pytest.fixture",
+    "def late():",
+    "    yield",
+    "    __import__('threading').Event().wait()",
+    "def test_hangs(late):",
+    "    assert False",
+)
+
+
+@pytest.mark.parametrize("tests", [FAILS_THEN_HANGS, HANGS_AS_IT_ENDS], ids=["the next one", "its own end"])
+def test_what_hangs_after_a_test_has_failed_is_ended(some_tests, tests):
     watch = "from tests import watch", "watch.HANGS_S = 2", "def pytest_configure(config):"
-    with some_tests(*FAILS_THEN_HANGS, conftest=(*watch, "    config.pluginmanager.register(watch.Watch())")) as run:
+    with some_tests(*tests, conftest=(*watch, "    config.pluginmanager.register(watch.Watch())")) as run:
         printed, _ = run.communicate(timeout=LIMIT_S)
     assert printed.splitlines()[-1].strip("= ").startswith("2 failed")
-    assert "in test_hangs" in printed.partition("Timeout (0:00:02)!")[2]
+    assert re.search(r"Timeout \(0:00:02\)![^=]+in (test_hangs|late)", printed)
 
 
 def test_after_ctrl_c_the_tests_that_had_not_ended_are_named_and_those_that_failed(some_tests, tmp_path):
-    with some_tests(*FAILS_THEN_HANGS) as run:
+    with some_tests(*FAILS_THEN_HANGS, words=["-v"]) as run:
+        assert run.stdout is not None
+        assert any("FAILED test_some.py::test_fails" in line for line in run.stdout)
         until((tmp_path / "begun").exists, LIMIT_S)
         run.send_signal(signal.SIGINT)
         printed, _ = run.communicate(timeout=LIMIT_S)

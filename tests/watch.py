@@ -40,15 +40,17 @@ class Watch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         """Begin to count again, as a test begins."""
-        now_s = monotonic()
-        if now_s - self._since_s > AGAIN_S:
-            faulthandler.dump_traceback_later(HANGS_S, exit=True, file=self._stderr)
-            self._since_s = now_s
+        if monotonic() - self._since_s > AGAIN_S:
+            self._count_again()
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self) -> None:
-        """Begin to count again, at the next test: pytest has stopped it, for those who debug."""
-        self._since_s = float("-inf")
+        """Begin to count again, as a test has failed: pytest has just ended it, for those who debug."""
+        self._count_again()
+
+    def _count_again(self) -> None:
+        faulthandler.dump_traceback_later(HANGS_S, exit=True, file=self._stderr)
+        self._since_s = monotonic()
 
     def pytest_unconfigure(self) -> None:
         """Stop counting."""
