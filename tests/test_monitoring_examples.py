@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kstreams_assign.status.metric_table import METRICS, Kind
+from kstreams_assign.status.metric_table import HISTORY_ROWS, METRICS, Kind
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "monitoring"
@@ -29,7 +29,7 @@ _TOKEN = re.compile(r'"[^"]*"|\[[^\]]*\]|[A-Za-z_:$][\w:]*|[{}(),]|=~|!~|!=|[^\s
 def sample_labels() -> dict[str, set[str]]:
     """Name of each sample -> its labels."""
     labels_by_sample = {}
-    for row in METRICS.values():
+    for row in (*METRICS.values(), *HISTORY_ROWS):
         if row.kind is Kind.HISTOGRAM:
             labels_by_sample |= {
                 f"{row.name}_bucket": {*row.labels, "le"},
