@@ -203,6 +203,10 @@ PARTS: dict[str, Callable[[], str | None]] = {
 }
 
 
+NEVER_KILLED = {"broker.session.timeout.ms": "60000"}
+"""Settings of the brokers that all tests share. Embedded brokers lose their session with their controller after two
+seconds, so that a killed one can start again; on a busy machine that happened to brokers that were only slow."""
+
 SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
 
@@ -228,7 +232,9 @@ def broker() -> Iterator[str]:
     if running_already:
         yield running_already
         return
-    with LocalBroker(start_limit_s=100) as running:  # many tests need it; on a busy machine it starts slowly
+    with LocalBroker(
+        start_limit_s=100, settings=NEVER_KILLED
+    ) as running:  # many tests need it; on a busy machine it starts slowly
         yield running.bootstrap_servers
 
 
@@ -237,7 +243,7 @@ def newer_broker() -> Iterator[str]:
     """A real broker of a newer release than ``broker``, for the whole run."""
     from tests.releases.newer_broker import NewerBroker
 
-    with NewerBroker(start_limit_s=100) as running:
+    with NewerBroker(start_limit_s=100, settings=NEVER_KILLED) as running:
         yield running.bootstrap_servers
 
 

@@ -94,6 +94,7 @@ def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> d
             if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
         threading.Event().wait(0.05)
+        admin.list_topics(timeout=WAIT_S)  # or it asks with the same leaders again
 
 
 def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) -> dict[int, int]:

@@ -114,8 +114,12 @@ def test_each_site_is_taken_once_in_its_busiest_phase():
 
 def test_end_offsets_are_asked_for_again_while_a_partition_gets_a_leader():
     answers = [KafkaError(KafkaError.FENCED_LEADER_EPOCH), None]
+    looked = []
 
     class Admin:
+        def list_topics(self, timeout):
+            looked.append(timeout)
+
         def list_offsets(self, asked, **_):
             error, futures = answers.pop(0), {at: Future() for at in asked}
             for at, future in futures.items():
@@ -126,6 +130,7 @@ def test_end_offsets_are_asked_for_again_while_a_partition_gets_a_leader():
             return futures
 
     assert end_offsets(Admin(), "topic") == {partition: partition for partition in range(app.PARTITIONS)}
+    assert looked
     answers.append(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaException, match="AUTHORIZATION"):
         end_offsets(Admin(), "topic")
