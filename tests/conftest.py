@@ -232,9 +232,8 @@ def broker() -> Iterator[str]:
     if running_already:
         yield running_already
         return
-    with LocalBroker(
-        start_limit_s=100, settings=NEVER_KILLED
-    ) as running:  # many tests need it; on a busy machine it starts slowly
+    # Many tests need it, and on a busy machine it starts slowly.
+    with LocalBroker(start_limit_s=100, settings=NEVER_KILLED) as running:
         yield running.bootstrap_servers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
@@ -45,14 +46,12 @@ class ByFile(LoadScopeScheduling):
 
     def under_way(self) -> list[str]:
         """The test that each process has to finish next."""
-        work = self.assigned_work.values()
-        waiting = [[test for group in groups.values() for test, done in group.items() if not done] for groups in work]
-        return [tests[0] for tests in waiting if tests]
+        return [test for groups in self.assigned_work.values() for _, test in _left(groups)[:1]]
 
     def remove_node(self, node: Any) -> str | None:
         """Take a process out that ended, and return the test in which it did so; that test does not run again."""
         groups = self.assigned_work[node]
-        left = [(group, test) for group in groups.values() for test, done in group.items() if not done]
+        left = _left(groups)
         for group, running in left[:1]:
             group[running] = True
         if left[1:]:
@@ -60,3 +59,8 @@ class ByFile(LoadScopeScheduling):
         else:
             del self.assigned_work[node]
         return left[0][1] if left else None
+
+
+def _left(groups: Mapping[str, dict[str, bool]]) -> list[tuple[dict[str, bool], str]]:
+    """The tests of a process that have not ended, in their order, each with its group."""
+    return [(group, test) for group in groups.values() for test, done in group.items() if not done]

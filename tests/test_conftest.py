@@ -93,7 +93,9 @@ def some_tests(tmp_path):
     """Starts a run of some tests by several processes, in this project's order; ``conftest`` is added to theirs."""
 
     def start(*lines: str, words: Sequence[str] = (), conftest: Sequence[str] = ()) -> subprocess.Popen[str]:
-        (tmp_path / "test_some.py").write_text("\n".join(("import os", "import pytest", *lines)))
+        (tmp_path / "test_some.py").write_text(
+            "\n".join(("import os", "from threading import Event", "import pytest", *lines))
+        )
         ours = "from tests.conftest import pytest_terminal_summary, pytest_xdist_make_scheduler"
         (tmp_path / "conftest.py").write_text("\n".join((ours, *conftest)))
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, *words]
@@ -118,15 +120,14 @@ FAILS_THEN_HANGS = (
     "    assert False",
     "def test_hangs():",
     "    open('begun', 'w').close()",
-    "    __import__('threading').Event().wait()",
+    "    Event().wait()",
 )
-
 
 HANGS_AS_IT_ENDS = (
     "@pytest.fixture",
     "def late():",
     "    yield",
-    "    __import__('threading').Event().wait()",
+    "    Event().wait()",
     "def test_hangs(late):",
     "    assert False",
 )

@@ -1,4 +1,7 @@
-"""``python late_commit.py SERVERS TOPIC``: a commit that comes to nothing in time, and at the next line another one."""
+"""``python -m tests.adapters.late_commit SERVERS TOPIC``: a commit that runs out of time, then another one.
+
+Each waits for a line on standard input, and prints what became of it.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ def main(servers: str, topic: str) -> None:
     except BrokerUnavailable:
         producer.abort(1.0)
         print("aborted", flush=True)
+    else:
+        print("in time", flush=True)
     sys.stdin.readline()
     producer.begin(PATIENCE_S)
     producer.produce(topic, 0, b"k", b"later", track=True)

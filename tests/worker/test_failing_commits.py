@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kstreams_assign import Record, Task
@@ -71,7 +72,7 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
 
 
 def own_is_stopped(own: LocalBroker) -> bool:
-    return Path(f"/proc/{own.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return bool(psutil.Process(own.pid).status() == psutil.STATUS_STOPPED)
 
 
 def test_a_record_that_is_too_large_ends_the_worker_by_name(broker: str, tmp_path: Path) -> None:
