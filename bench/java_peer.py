@@ -52,8 +52,7 @@ def command() -> list[str]:
 
 def jars() -> list[Jar]:
     """kafka-streams and what it needs to decide, encode and decode."""
-    lines = (line.replace(":", " ").split() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    return [*(Jar(*words) for words in lines), *(jar for jar in locked_jars() if jar.artifact in SHARED_JARS)]
+    return [*locked_jars(LOCK), *(jar for jar in locked_jars() if jar.artifact in SHARED_JARS)]
 
 
 def compiler() -> Path:

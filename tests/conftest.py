@@ -28,7 +28,7 @@ from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.local.jars import class_path
+from kstreams_assign.local.jars import class_path, locked_jars
 from tests.fast_files import keep_byte_code, write_files_to_memory
 from tests.order import ByFile, place
 from tests.samples import BRIEF_EXAMPLES
@@ -90,11 +90,11 @@ def releases_missing() -> str | None:
 
 def newer_broker_missing() -> str | None:
     """Why no broker of a newer release can run here, or None; fetches its jars if they are not cached yet."""
-    from tests.releases.newer_broker import locked
+    from tests.releases.newer_broker import LOCK
 
     try:
         find_java()
-        class_path(locked())
+        class_path(locked_jars(LOCK))
     except (LocalBrokerError, ExtraMissing) as error:
         return str(error)
     return None

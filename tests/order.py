@@ -26,11 +26,19 @@ LONG = (
 )
 """These take longest, so they come next, and none is the last. The tests of every other file stay together, too."""
 
+AT_ONCE = 2
+"""So many processes at most run such tests while others are left: three at once keep brokers from their work."""
+
 
 def place(nodeid: str) -> int:
     """Return the number of a test's group in the order of a run."""
     groups = (*TOGETHER, LONG)
     return next((at for at, files in enumerate(groups) if nodeid.startswith(files)), len(groups))
+
+
+def is_heavy(nodeid: str) -> bool:
+    """Whether a test is in a group, or is one of the longest."""
+    return place(nodeid) <= len(TOGETHER)
 
 
 class ByFile(LoadScopeScheduling):
@@ -43,6 +51,13 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         at = place(nodeid)
         return str(at) if at < len(TOGETHER) else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        busy = sum(any(is_heavy(test) for _, test in _left(groups)) for groups in self.assigned_work.values())
+        light = [scope for scope, group in self.workqueue.items() if not is_heavy(next(iter(group)))]
+        if busy >= AT_ONCE and light:
+            self.workqueue.move_to_end(light[0], last=False)
+        super()._assign_work_unit(node)
 
     def under_way(self) -> list[str]:
         """The test that each process has to finish next."""

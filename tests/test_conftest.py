@@ -115,6 +115,23 @@ def test_a_test_that_ends_its_process_fails_once_and_the_others_run(some_tests):
     assert printed.count("replacing crashed worker") == 3
 
 
+WAITS = "from pathlib import Path\nfrom tests.worker.app import until\n"
+
+
+def test_only_two_processes_at_once_run_what_is_heavy(some_tests, tmp_path):
+    """Two heavy tests wait for a light one, and a third heavy one comes after one of the two."""
+    waits = WAITS + "def test_waits():\n    until(Path('light').exists, 20)\n    Path(__name__).touch()\n"
+    third = WAITS + "def test_third():\n    assert Path('test_first').exists() or Path('test_second').exists()\n"
+    for file, text in {"docker/test_first": waits, "history/test_second": waits, "processes/test_third": third}.items():
+        path = tmp_path / "tests" / f"{file}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    light = "def test_light():", "    open('light', 'w').close()"
+    with some_tests(*light, words=("-n", "3", "tests", "test_some.py")) as run:
+        printed, _ = run.communicate(timeout=LIMIT_S)
+    assert printed.splitlines()[-1].strip("= ").startswith("4 passed"), printed
+
+
 FAILS_THEN_HANGS = (
     "def test_fails():",
     "    assert False",

@@ -62,9 +62,9 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreams-assign"
 
 
-def locked_jars() -> tuple[Jar, ...]:
-    """Return every jar that the broker needs, from the lock file beside this module."""
-    return tuple(_locked_jar(line) for line in _LOCK.read_text(encoding="utf-8").splitlines())
+def locked_jars(lock: Path = _LOCK) -> tuple[Jar, ...]:
+    """Return the jars that a lock file names: by default all that the broker needs."""
+    return tuple(_locked_jar(line) for line in lock.read_text(encoding="utf-8").splitlines())
 
 
 def _locked_jar(line: str) -> Jar:

@@ -1,7 +1,4 @@
-"""Tables on a file system of Hadoop that this machine does not mount: ViewFs, which needs no server.
-
-Only Spark's JVM knows its addresses. Behind them is a folder of this machine, so that the tests can look into it.
-"""
+"""Tables on file systems that this machine does not mount: a real HDFS, and ViewFs, which mounts a part of it."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError, SparkError, StateDirectoryLocked
 from kstreams_assign.history import hadoop
 from kstreams_assign.history.ask.answer import Asked, answer
@@ -29,6 +27,7 @@ from kstreams_assign.history.source import Folder
 from kstreams_assign.history.store import LOG
 from kstreams_assign.history.tables_reader import TablesReader
 from kstreams_assign.history.writing import ORDER, HistoryWriter
+from tests.history.hdfs import copied, hdfs, send
 from tests.history.play import cut, failing_once_at, fleet, rows, run, write_records
 from tests.installed import ROOT
 
@@ -39,13 +38,26 @@ SCRIPT = Path(__file__).with_name("killed_follow.py")
 SECRET = "marker-of-a-secret"  # not one
 
 
-def mounted(spark, folder):
-    """An address that leads to the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"test-{abs(hash(folder))}"
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The address of the HDFS."""
+    with hdfs(tmp_path_factory.mktemp("hdfs")) as address:
+        yield address
+
+
+@pytest.fixture
+def address(cluster, tmp_path):
+    """An address of the test's own, where there is nothing yet."""
+    return f"{cluster}/{tmp_path.name}/history"
+
+
+def mounted(spark, address):
+    """Another address, which leads to the first."""
+    parent, _, name = address.rpartition("/")
+    table = parent.rpartition("/")[2].replace("_", "-")
     conf = spark.sparkContext._jsc.hadoopConfiguration()
-    conf.set(f"fs.viewfs.mounttable.{name}.link./x", f"file://{folder}")
-    return f"viewfs://{name}/x/history"
+    conf.set(f"fs.viewfs.mounttable.{table}.link./x", parent)
+    return f"viewfs://{table}/x/{name}"
 
 
 def follow(spark, records, address, copy, reached=lambda _: None):
@@ -68,10 +80,10 @@ def straight(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def followed(spark_for_all, tmp_path_factory):
-    """Both batches at an address, by two runs; the second fails at some boundaries first. The folder behind it."""
+def followed(spark_for_all, cluster, tmp_path_factory):
+    """Both batches at an address, by two runs; the second fails at some boundaries first. A copy of what is there."""
     top = tmp_path_factory.mktemp("followed")
-    spark, records, address = spark_for_all, top / "records", mounted(spark_for_all, top / "there")
+    spark, records, address = spark_for_all, top / "records", f"{cluster}/followed/history"
     write_records(records, "a.parquet", BATCHES[0])
     assert [report.batch for report in follow(spark, records, address, top / "copy-0")] == [0]
     write_records(records, "b.parquet", BATCHES[1])
@@ -83,15 +95,15 @@ def followed(spark_for_all, tmp_path_factory):
             follow(spark, records, address, top / f"copy-{len(to_come)}", fail)
     assert [report.batch for report in follow(spark, records, address, top / "copy-4")] in ([], [1])
     assert follow(spark, records, address, top / "copy-5") == [], "nothing new, no batch"
-    return address, top / "there" / "history"
+    return address, copied(spark, address, top / "behind")
 
 
 def test_the_tables_are_those_of_a_folder(spark, followed, straight):
     del spark
     _, behind = followed
-    assert rows(Layout(behind)) == rows(straight)
-    assert sorted(path.name for path in behind.iterdir()) == sorted((*ORDER, "_checkpoint", "_state"))
-    assert not list(behind.rglob("*.tmp"))
+    assert rows(behind) == rows(straight)
+    assert sorted(path.name for path in behind.root.iterdir()) == sorted((*ORDER, "_checkpoint", "_state"))
+    assert not list(behind.root.rglob("*.tmp"))
 
 
 def test_readers_find_what_they_find_in_a_folder(spark, followed, straight, tmp_path):
@@ -113,7 +125,7 @@ def test_an_older_version_is_read_and_days_were_compacted(spark, followed, strai
     address, behind = followed
     with opened(spark, address, tmp_path / "older") as layout:
         older = TablesReader(layout, 1).read("rebalances", ["generation"], None, None)["generation"]
-        newest = TablesReader(Layout(behind)).read("rebalances", ["generation"], None, None)["generation"]
+        newest = TablesReader(behind).read("rebalances", ["generation"], None, None)["generation"]
         assert 0 < len(older) < len(newest)
     with opened(spark, address, tmp_path / "copy") as layout:
         writer = HistoryWriter(layout)
@@ -121,12 +133,12 @@ def test_an_older_version_is_read_and_days_were_compacted(spark, followed, strai
         assert days
         assert len(days) == len(set(days)), "the runs have merged the files of each day"
         assert compact(writer, "2999-01-01") == []
-    assert rows(Layout(behind)) == rows(straight)
+    assert rows(copied(spark, address, tmp_path / "behind")) == rows(straight)
 
 
 @pytest.mark.parametrize("other", ["follow", "compact"])
-def test_the_run_that_started_last_goes_on_and_the_other_ends_by_name(spark, other, tmp_path, straight):
-    records, address = tmp_path / "records", mounted(spark, tmp_path / "there")
+def test_the_run_that_started_last_goes_on_and_the_other_ends_by_name(spark, other, address, tmp_path, straight):
+    records = tmp_path / "records"
     write_records(records, "a.parquet", BATCHES[0])
 
     def start_the_other(where):
@@ -143,19 +155,22 @@ def test_the_run_that_started_last_goes_on_and_the_other_ends_by_name(spark, oth
     write_records(records, "b.parquet", BATCHES[1])
     for number in range(2):  # the batch that had been planned, then the new one
         follow(spark, records, address, tmp_path / f"copy-{number}")
-    assert rows(Layout(tmp_path / "there" / "history")) == rows(straight)
+    assert rows(copied(spark, address, tmp_path / "behind")) == rows(straight)
 
 
-@pytest.mark.parametrize("whole_at_close", [(), ("viewfs",)], ids=["renamed", "whole at close"])
-def test_a_file_is_created_once_and_whole(spark, tmp_path, monkeypatch, whole_at_close):
+@pytest.mark.parametrize("whole_at_close", [(), ("hdfs", "viewfs")], ids=["renamed", "whole at close"])
+@pytest.mark.parametrize("through_viewfs", [False, True], ids=["hdfs", "viewfs"])
+def test_a_file_is_created_once_and_whole(spark, address, tmp_path, monkeypatch, whole_at_close, through_viewfs):
     monkeypatch.setattr(hadoop, "WHOLE_AT_CLOSE", whole_at_close)
-    behind = tmp_path / "there" / "history"
-    files, name = HadoopFiles(spark, mounted(spark, tmp_path / "there")), "counts/_delta_log/0.json"
+    before_ms = wall_ms()
+    files = HadoopFiles(spark, mounted(spark, address) if through_viewfs else address)
+    name = "counts/_delta_log/0.json"
     assert files.list(["counts"]) == {"counts": []}
     assert files.create(name, b"first\0\xff")
     assert not files.create(name, b"second")
-    assert (behind / name).read_bytes() == b"first\0\xff"
-    assert [path.name for path in (behind / name).parent.iterdir() if not path.name.endswith(".crc")] == ["0.json"]
+    behind = copied(spark, address, tmp_path / "behind").root / name
+    assert behind.read_bytes() == b"first\0\xff"
+    assert [path.name for path in behind.parent.iterdir()] == ["0.json"]
     assert files.fetch(name, tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == b"first\0\xff"
     assert not files.fetch("counts/_delta_log/1.json", tmp_path / "none")
@@ -164,7 +179,9 @@ def test_a_file_is_created_once_and_whole(spark, tmp_path, monkeypatch, whole_at
         files.send(tmp_path / "new", "counts/day=2026-11-21/a b.parquet")
     lists = files.list(["counts", "members", "counts/_delta_log"])
     assert [(file.path, file.size) for file in lists["counts"]] == [("day=2026-11-21/a b.parquet", 2)]
-    assert lists["counts/_delta_log"] == [("0.json", 7, (behind / name).stat().st_mtime_ns // 1_000_000)]
+    (listed,) = lists["counts/_delta_log"]
+    assert listed[:2] == ("0.json", 7)
+    assert before_ms <= listed.modified_ms <= wall_ms()
     assert lists["members"] == []
     files.delete(name)
     files.delete(name)
@@ -186,20 +203,18 @@ def test_a_file_system_that_spark_lacks_is_named_with_the_setting_that_brings_it
         HadoopFiles(spark, address)
 
 
-def test_a_place_outside_of_what_is_mounted_is_refused(spark, tmp_path):
-    files = HadoopFiles(spark, mounted(spark, tmp_path / "there").replace("/x/", "/y/"))
+def test_a_place_outside_of_what_is_mounted_is_refused(spark, address):
+    files = HadoopFiles(spark, mounted(spark, address).replace("/x/", "/y/"))
     with pytest.raises(ConfigError, match=r"is not within a mount point; mount it with"):
         files.create("counts/_delta_log/0.json", b"first")
 
 
 def settings_file(tmp_path):
-    """What ``--config`` names: an address for a run of its own, and a secret."""
+    """What ``--config`` names: a secret, and what makes Spark start sooner."""
     conf = {
-        "spark.hadoop.fs.viewfs.mounttable.mine.link./x": f"file://{tmp_path / 'there'}",
         "spark.hadoop.fs.azure.account.key.account.dfs.core.windows.net": SECRET,
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    (tmp_path / "there").mkdir()
     file = tmp_path / "history.toml"
     file.write_text("[conf]\n" + "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in conf.items()))
     return file
@@ -213,9 +228,8 @@ def history(*words, folder):
     return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment, cwd=ROOT)
 
 
-def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, tmp_path, straight):
-    file, records, behind = settings_file(tmp_path), tmp_path / "records", tmp_path / "there" / "history"
-    address = "viewfs://mine/x/history"
+def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, address, tmp_path, straight):
+    file, records = settings_file(tmp_path), tmp_path / "records"
     write_records(records, "a.parquet", BATCHES[0])
     command = [sys.executable, str(SCRIPT), address, str(records), "published task_placements", str(file)]
     own = tmp_path / "temporary"
@@ -224,26 +238,27 @@ def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, t
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
     assert done.returncode == -9, done.stderr
     assert "org.apache.spark.deploy.SparkSubmit" in done.stdout
-    assert (behind / "_state" / LOG).is_dir()
-    assert rows(Layout(behind))["rebalances"] == []
+    killed = copied(spark, address, tmp_path / "killed")
+    assert (killed.root / "_state" / LOG).is_dir()
+    assert rows(killed)["rebalances"] == []
     write_records(records, "b.parquet", BATCHES[1])
     for number in range(2):
-        follow(spark, records, mounted(spark, tmp_path / "there"), tmp_path / f"copy-{number}")
-    assert rows(Layout(behind)) == rows(straight)
+        follow(spark, records, address, tmp_path / f"copy-{number}")
+    behind = copied(spark, address, tmp_path / "behind")
+    assert rows(behind) == rows(straight)
     assert [text for text in (done.stdout, done.stderr) if SECRET in text] == []
     (log,) = own.glob("kstreams-assign-history-*/_log/spark.log")
-    left = [*behind.rglob("*"), *log.parents[1].rglob("*")]
+    left = [*behind.root.rglob("*"), *log.parents[1].rglob("*")]
     assert [path for path in left if path.is_file() and SECRET.encode() in path.read_bytes()] == []
 
 
-@pytest.mark.spark
-def test_compact_reaches_an_address_by_a_file_of_settings_and_leaves_nothing_here(tmp_path):
-    file, behind = settings_file(tmp_path), Layout(tmp_path / "there" / "history")
-    run(behind, cut(fleet(), 4))
-    before = rows(behind)
-    done = history("compact", "--out", "viewfs://mine/x/history", "--config", file, folder=tmp_path / "temporary")
+def test_compact_reaches_an_address_by_a_file_of_settings_and_leaves_nothing_here(spark, address, tmp_path):
+    before = Layout(tmp_path / "before")
+    run(before, cut(fleet(), 4))
+    send(spark, before.root, address)
+    done = history("compact", "--out", address, "--config", settings_file(tmp_path), folder=tmp_path / "temporary")
     assert done.returncode == 0, done.stderr
     assert " files merged into 1\n" in done.stdout
-    assert rows(behind) == before
+    assert rows(copied(spark, address, tmp_path / "behind")) == rows(before)
     assert SECRET not in done.stdout + done.stderr
     assert list((tmp_path / "temporary").glob("kstreams-assign-*")) == []

@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.local.jars import Jar, class_path
+from kstreams_assign.local.jars import class_path, locked_jars
 
 LOCK = Path(__file__).with_name("newer_broker.lock")
-
-
-def locked() -> list[Jar]:
-    """Return the jars of the newer broker."""
-    lines = (line.replace(":", " ").split() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    return [Jar(*words) for words in lines]
 
 
 class NewerBroker(LocalBroker):
@@ -27,4 +21,4 @@ class NewerBroker(LocalBroker):
     version = "4.4.0"
 
     def _class_path(self) -> Sequence[Path]:
-        return class_path(locked(), progress=self._progress)
+        return class_path(locked_jars(LOCK), progress=self._progress)

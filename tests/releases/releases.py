@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.java_peer import compiled, compiler, jars
-from kstreams_assign.local.jars import KAFKA_VERSION, Jar, class_path
+from kstreams_assign.local.jars import KAFKA_VERSION, class_path, locked_jars
 
 LOCK = Path(__file__).with_name("jars.lock")
 SOURCES = Path(__file__).parents[1] / "java" / "releases"
@@ -25,18 +25,12 @@ OLDEST = "2.4.1"
 QUICK = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
-def locked() -> list[Jar]:
-    """Return what the releases need in addition to the jars of 4.3.1."""
-    lines = (line.replace(":", " ").split() for line in LOCK.read_text(encoding="utf-8").splitlines())
-    return [Jar(*words) for words in lines]
-
-
 def path(release: str) -> list[Path]:
     """Return the jars of one release, fetched first if necessary. Raises ``LocalBrokerError``."""
     if release == KAFKA_VERSION:
         return class_path(jars())
     shared = [jar for jar in jars() if jar.artifact not in OWN]
-    return class_path([*(jar for jar in locked() if jar.version == release), *shared])
+    return class_path([*(jar for jar in locked_jars(LOCK) if jar.version == release), *shared])
 
 
 def command(main: str, release: str) -> list[str]:
@@ -48,5 +42,5 @@ def command(main: str, release: str) -> list[str]:
 
 def fetch_all() -> None:
     """Fetch every jar into the cache and compile, so that no test waits for it. Raises as ``command``."""
-    class_path(locked())
+    class_path(locked_jars(LOCK))
     command("UserData", OLDEST)
