@@ -53,10 +53,11 @@ _REGISTERED = re.compile(r"Successfully registered with master")
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster: its ``--master``, and the processes of its workers."""
+    """A running cluster: its ``--master``, the processes of its workers, and the folder of all logs and work."""
 
     url: str
     workers: Sequence[psutil.Process]
+    folder: Path
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs of all executors that run now."""
@@ -92,7 +93,7 @@ def spark_cluster(folder: Path, pythons: Sequence[Path], cores: int = 1, memory:
             workers.append(ends.enter_context(_daemon(folder, f"worker-{number}", command, python)))
         for number, worker in enumerate(workers, 1):
             _await(folder / f"worker-{number}.log", _REGISTERED, worker)
-        yield Cluster(url, [psutil.Process(worker.pid) for worker in workers])
+        yield Cluster(url, [psutil.Process(worker.pid) for worker in workers], folder)
 
 
 def _listen(name: str) -> list[str]:

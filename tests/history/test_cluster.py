@@ -27,6 +27,7 @@ from tests.chaos.reading import records as read_topic
 from tests.history import cluster_driver
 from tests.history.cluster import SETTINGS, Cluster, spark_cluster
 from tests.history.cluster_driver import KILL_DRIVER, KILL_EXECUTOR
+from tests.history.marker import SECRET, command_lines, files_with_it
 from tests.history.play import Raw, counted, cut, derived, derived_rows, fleet, rows, table_rows, write_records
 from tests.installed import ROOT, build_wheel, install_wheel
 from tests.worker.app import until
@@ -55,17 +56,35 @@ def cluster(pythons: list[Path], tmp_path_factory: pytest.TempPathFactory) -> It
 
 def history(*arguments: str, cluster: Cluster) -> subprocess.CompletedProcess[str]:
     """``kstreams-assign history`` on the cluster, as a user calls it."""
+    return subprocess.run(
+        command(*arguments, cluster=cluster), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def command(*arguments: str, cluster: Cluster) -> list[str]:
     conf = [word for pair in SETTINGS.items() for word in ("--conf", "=".join(pair))]
-    command = [sys.executable, "-m", "kstreams_assign", "history", *arguments, "--master", cluster.url, *conf]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return [sys.executable, "-m", "kstreams_assign", "history", *arguments, "--master", cluster.url, *conf]
 
 
 def test_the_commands_give_on_a_cluster_what_they_give_on_one_machine(cluster, spark, tmp_path):
     for part, batch in enumerate(BATCHES):
         write_records(tmp_path / "records", f"{part}.parquet", batch)
-    out = tmp_path / "out"
-    followed = history("follow", "--out", str(out), "--records", str(tmp_path / "records"), "--once", cluster=cluster)
-    assert followed.returncode == 0, followed.stderr
+    out, file = tmp_path / "out", tmp_path / "history.toml"
+    file.write_text(f'[conf]\n"spark.hadoop.fs.s3a.secret.key" = "{SECRET}"\n', encoding="utf-8")
+    words = ("--out", str(out), "--records", str(tmp_path / "records"), "--once", "--config", str(file))
+    said, seen = "", set()
+    with subprocess.Popen(
+        command("follow", *words, cluster=cluster), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as followed:
+        assert followed.stderr is not None
+        for line in followed.stderr:
+            said += line
+            seen |= command_lines(cluster.workers)
+    assert followed.returncode == 0, said
+    assert any("CoarseGrainedExecutorBackend" in line for line in seen)
+    assert any("pyspark.daemon" in line for line in seen)
+    assert [text for text in (said, *seen) if SECRET in text] == []
+    assert [*files_with_it(cluster.folder), *files_with_it(out)] == []
     records = [record for batch in BATCHES for record in batch]
     assert_derived(Layout(out), records)
 

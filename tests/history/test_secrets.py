@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -21,10 +20,10 @@ from kstreams_assign.history.live import Asked
 from kstreams_assign.history.secrets import errors_without, is_secret, read_settings, secrets_of_conf
 from kstreams_assign.history.source import java_settings
 from tests.history import sign_in_driver
+from tests.history.marker import SECRET, command_lines, files_with_it
 from tests.history.play import cut, fleet, write_records
 from tests.installed import ROOT
 
-SECRET = "marker-of-a-secret"  # not one
 NO_BROKER = "127.0.0.1:1"
 LOGS_MUCH = """
 rootLogger.level = info
@@ -39,10 +38,6 @@ logger.spark.level = info
 """
 """Spark's default shows warnings alone."""
 QUICK = ("--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
-
-
-def files_with_it(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +140,7 @@ def follow(tmp_path, *words):
         "--out",
         tmp_path / "out",
     ]
-    seen = set()
+    seen: set[str] = set()
     with subprocess.Popen(
         [*command, "--out", tmp_path / "out", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as running:
@@ -153,9 +148,7 @@ def follow(tmp_path, *words):
         lines = []
         for line in running.stdout:  # from "reading ..." on, Spark runs
             lines.append(line)
-            for process in [psutil.Process(os.getpid()), *psutil.Process(os.getpid()).children(recursive=True)]:
-                with suppress(psutil.Error):
-                    seen.add(" ".join(process.cmdline()))
+            seen |= command_lines([psutil.Process(os.getpid())])
     return running.returncode, "".join(lines), seen
 
 

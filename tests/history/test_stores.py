@@ -28,6 +28,7 @@ from kstreams_assign.history.store import LOG
 from kstreams_assign.history.tables_reader import TablesReader
 from kstreams_assign.history.writing import ORDER, HistoryWriter
 from tests.history.hdfs import copied, hdfs, send
+from tests.history.marker import SECRET, files_with_it
 from tests.history.play import cut, failing_once_at, fleet, rows, run, write_records
 from tests.installed import ROOT
 
@@ -35,7 +36,6 @@ pytestmark = pytest.mark.timeout(600)  # each of these runs has several batches
 
 BATCHES = cut(fleet(), 2)
 SCRIPT = Path(__file__).with_name("killed_follow.py")
-SECRET = "marker-of-a-secret"  # not one
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +248,7 @@ def test_after_sigkill_a_run_completes_the_tables_and_no_secret_is_left(spark, a
     assert rows(behind) == rows(straight)
     assert [text for text in (done.stdout, done.stderr) if SECRET in text] == []
     (log,) = own.glob("kstreams-assign-history-*/_log/spark.log")
-    left = [*behind.root.rglob("*"), *log.parents[1].rglob("*")]
-    assert [path for path in left if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+    assert [*files_with_it(behind.root), *files_with_it(log.parents[1])] == []
 
 
 def test_compact_reaches_an_address_by_a_file_of_settings_and_leaves_nothing_here(spark, address, tmp_path):
