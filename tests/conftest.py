@@ -28,6 +28,7 @@ from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
+from kstreams_assign.local.archive import make_archive
 from kstreams_assign.local.jars import class_path, locked_jars
 from tests.fast_files import keep_byte_code, write_files_to_memory
 from tests.order import ByFile, place
@@ -56,10 +57,9 @@ SCHEDULER = pytest.StashKey[ByFile]()
 
 
 def broker_missing() -> str | None:
-    """Why no embedded broker can run here, or None; fetches its jars if they are not cached yet."""
+    """Why no embedded broker can run here, or None; fetches its jars, and prepares faster starts, if not done yet."""
     try:
-        find_java()
-        class_path()
+        make_archive()
     except (LocalBrokerError, ExtraMissing) as error:
         return str(error)
     return None

@@ -58,6 +58,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("simulate", "probing"): (0, ()),
     ("simulate", "sweep"): ("history", ("--spark", "local[1]")),
     ("broker", "start"): ("local", ()),
+    ("broker", "prepare"): ("local", ()),
     ("broker", "stop"): (1, ()),
     ("peer", "info"): (0, ()),
     ("peer", "assign"): (0, ()),

@@ -26,7 +26,7 @@ from kstreams_assign.local.access import Access, Ports, Role
 from kstreams_assign.local.jars import KAFKA_VERSION, Progress, class_path, to_stderr
 from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.probe import brokers_known
-from kstreams_assign.local.server import PortTaken, Server
+from kstreams_assign.local.server import PortTaken, Server, joined
 
 _PORT_TRIES = 5
 _BETWEEN_PROBES_S = 0.05
@@ -52,6 +52,8 @@ class LocalBroker:
     """
 
     version = KAFKA_VERSION
+    stop_patience_s = 10.0
+    """After SIGTERM; then it is killed."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class LocalBroker:
         if self._ports is None:
             raise LocalBrokerError("nothing to restart: call start() first")
         if self._server is not None:
-            self._server.stop()
+            self._server.stop(self.stop_patience_s)
         self._launch(self._ports)
         self._await_answer(self._ports)
 
@@ -179,13 +181,18 @@ class LocalBroker:
 
     def _serve(self, layout: Layout, ports: Ports) -> Server:
         layout.write(ports, self._settings)
-        jars = ":".join(map(str, self._class_path()))
         assert self._hold is not None
-        return Server(layout, jars, tied=not self._outlive, holds=self._hold)
+        jars, tied = joined(self._class_path()), not self._outlive
+        return Server(layout, jars, tied=tied, holds=self._hold, options=self._jvm_options)
 
     def _class_path(self) -> Sequence[Path]:
         """Return the jars of ``version``, fetched first if they are missing."""
         return class_path(progress=self._progress)
+
+    @property
+    def _jvm_options(self) -> Sequence[str] | None:
+        """Options that the JVM has instead of those for the archive of its classes."""
+        return None
 
     def _await_answer(self, ports: Ports) -> None:
         assert self._server is not None
@@ -214,7 +221,7 @@ class LocalBroker:
     def _end_servers(self) -> None:
         """End the broker first: without its controller it could not shut down cleanly."""
         for server in self._servers():
-            server.stop()
+            server.stop(self.stop_patience_s)
         self._server = self._controller = None
 
 

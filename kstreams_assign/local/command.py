@@ -52,6 +52,20 @@ def start(
 
 
 @app.command()
+def prepare() -> None:
+    """Fetch what the broker needs, and make its later starts faster. For images and CI.
+
+    Beside the jars it keeps an archive of the broker's classes, 50 MB, in the cache (KSTREAMS_ASSIGN_CACHE). Starts
+    then take little more than half of the time.
+
+    Example: kstreams-assign broker prepare
+    """
+    from kstreams_assign.local.archive import make_archive
+
+    typer.echo(f"ready: {make_archive()}", err=True)
+
+
+@app.command()
 def stop(
     as_json: AsJson = False,
     data_dir: Annotated[Path | None, typer.Option(help="The broker that runs on this folder.")] = None,

@@ -5,18 +5,34 @@ What lives here: a process and its folder. What must not: the choice of ports, a
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local.access import Ports
+from kstreams_assign.local.jars import cache_dir
 from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.process import ChildProcess
 
 _CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
 _JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 _FORMAT_LIMIT_S = 120.0
-_STOP_PATIENCE_S = 10.0
+
+
+def joined(jars: Iterable[Path]) -> str:
+    """Return the jars as a class path."""
+    return os.pathsep.join(map(str, jars))
+
+
+def archive_of(java: Path, class_path: str) -> Path:
+    """Return where the archive of these classes for this Java is, if there is one (``archive``)."""
+    java = java.resolve()
+    made_of = f"{java} {java.stat().st_mtime_ns} {class_path}"
+    return cache_dir() / "archives" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
 
 class PortTaken(LocalBrokerError):
@@ -26,13 +42,18 @@ class PortTaken(LocalBrokerError):
 class Server:
     """A running ``kafka.Kafka`` on a folder whose settings are written. Formats a new folder.
 
-    ``holds``: a file descriptor that it keeps open; ``tied``: it dies with this process. Every error is a
-    ``LocalBrokerError``.
+    ``options`` of the JVM: None lets it use the archive of the broker's classes, if there is one. ``holds``: a file
+    descriptor that it keeps open; ``tied``: it dies with this process. Every error is a ``LocalBrokerError``.
     """
 
-    def __init__(self, layout: Layout, class_path: str, *, tied: bool, holds: int) -> None:
+    def __init__(
+        self, layout: Layout, class_path: str, *, tied: bool, holds: int, options: Sequence[str] | None = None
+    ) -> None:
         self.layout = layout
-        java = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
+        program = find_java()
+        if options is None:
+            options = _with_archive(archive_of(program, class_path))
+        java = [str(program), *_JVM, *options, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
         if not layout.formatted:
             _format_storage(java, layout)
         layout.log.unlink(missing_ok=True)
@@ -50,9 +71,9 @@ class Server:
         """End it at once, as a power cut would. Returns when it has ended."""
         self._process.kill()
 
-    def stop(self) -> None:
-        """Send SIGTERM; kill it if it does not end. Returns when it has ended."""
-        self._process.terminate(_STOP_PATIENCE_S)
+    def stop(self, patience_s: float) -> None:
+        """Send SIGTERM; kill it if it does not end in time. Returns when it has ended."""
+        self._process.terminate(patience_s)
 
     def died(self, ports: Ports) -> LocalBrokerError:
         """Return why it ended by itself: ``PortTaken``, or an error with the end of its log."""
@@ -63,6 +84,10 @@ class Server:
     def log_end(self) -> str:
         """Return the end of its log, as the end of a sentence."""
         return f"; the end of {self.layout.log}:\n{self.layout.last_lines()}"
+
+
+def _with_archive(archive: Path) -> list[str]:
+    return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
 
 
 def _format_storage(java: list[str], layout: Layout) -> None:

@@ -1,0 +1,71 @@
+"""The archive of the broker's classes: made once and whole, used by brokers, passed over where it does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.adapters.java import find_java
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker, archive, server
+from kstreams_assign.local.jars import class_path
+from kstreams_assign.local.server import archive_of, joined
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Where the archive belongs for this test; there is none yet."""
+    path = tmp_path / "archives" / "broker.jsa"
+    for module in (archive, server):
+        monkeypatch.setattr(module, "archive_of", lambda *_: path)
+    return path
+
+
+def maps(broker: LocalBroker) -> str:
+    """The files that the JVM has mapped into its memory."""
+    return Path(f"/proc/{broker.pid}/maps").read_text(encoding="utf-8")
+
+
+def silent(_line: str) -> None:
+    pass
+
+
+@pytest.mark.broker
+def test_it_is_made_once_and_whole_and_then_a_broker_uses_it(place):
+    said = []
+    assert archive.make_archive(said.append) == place
+    assert said == ["preparing faster starts of the broker (once)"]
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    made = place.stat()
+    assert archive.make_archive(said.append) == place
+    assert (place.stat().st_mtime_ns, len(said)) == (made.st_mtime_ns, 1)
+    with LocalBroker(progress=silent) as broker:
+        assert str(place) in maps(broker)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 10_000], ids=["empty", "not one"])
+def test_a_broker_starts_without_one_that_does_not_fit(place, content):
+    place.parent.mkdir()
+    place.write_bytes(content)
+    with LocalBroker(progress=silent) as broker:
+        assert broker.running
+    with pytest.raises(LocalBrokerError, match="made no archive of the broker's classes that it can use"):
+        archive._check(find_java(), place, joined(class_path()))
+
+
+def test_another_java_or_other_jars_have_another(tmp_path):
+    for name in ("java-1", "java-2"):
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("java-1")
+    calls = [("java-1", "a.jar:b.jar"), ("java-2", "a.jar:b.jar"), ("java-1", "a.jar")]
+    assert len({archive_of(tmp_path / java, jars) for java, jars in calls}) == 3
+    assert archive_of(tmp_path / "link", "a.jar") == archive_of(tmp_path / "java-1", "a.jar")
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(archive, "class_path", lambda **_: [Path("a.jar")])
+    monkeypatch.setattr(archive, "archive_of", lambda *_: tmp_path / "file" / "broker.jsa")
+    with pytest.raises(LocalBrokerError, match=r"broker\.jsa cannot be written: .*KSTREAMS_ASSIGN_CACHE"):
+        archive.make_archive(silent)
