@@ -1,4 +1,4 @@
-"""An archive of the broker's classes, which the JVM maps into its memory: starts then take little more than half.
+"""An archive of the broker's classes, which the JVM maps into its memory: starts then take about half of the time.
 
 What lives here: how the archive is made: whole, since a JVM crashes on one that is cut off. What must not: whether it
 fits. The JVM passes over one that another Java has made, or one of other jars. (Kafka's own image has such an archive,
@@ -17,23 +17,21 @@ from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local.broker import LocalBroker
 from kstreams_assign.local.jars import Progress, class_path, to_stderr
-from kstreams_assign.local.server import archive_of, joined
+from kstreams_assign.local.server import JVM, archive_of, joined
 
-_CHECK_LIMIT_S = 120.0
+_DUMP_LIMIT_S = 300.0
 
 
 class _Recorder(LocalBroker):
-    """A broker whose JVM writes the archive as it ends."""
+    """A broker whose JVM lists the classes that it loads."""
 
-    stop_patience_s = 300.0
-
-    def __init__(self, archive: Path, progress: Progress) -> None:
-        super().__init__(progress=progress, start_limit_s=300.0)
-        self._archive = archive
+    def __init__(self, classes: Path, progress: Progress) -> None:
+        super().__init__(progress=progress)
+        self._classes = classes
 
     @property
     def _jvm_options(self) -> Sequence[str]:
-        return [f"-XX:ArchiveClassesAtExit={self._archive}"]
+        return [f"-XX:DumpLoadedClassList={self._classes}"]
 
 
 def make_archive(progress: Progress = to_stderr) -> Path:
@@ -50,12 +48,10 @@ def make_archive(progress: Progress = to_stderr) -> Path:
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".partial-", dir=archive.parent) as folder:
-            written = Path(folder) / archive.name
-            with _Recorder(written, progress):
+            classes, written = Path(folder) / "classes", Path(folder) / archive.name
+            with _Recorder(classes, progress):
                 pass
-            _check(java, written, jars)
-            with written.open("rb") as file:
-                os.fsync(file.fileno())
+            _dump(java, jars, classes, written)
             written.rename(archive)  # another process may have done the same
     except OSError as error:
         raise LocalBrokerError(
@@ -64,10 +60,13 @@ def make_archive(progress: Progress = to_stderr) -> Path:
     return archive
 
 
-def _check(java: Path, archive: Path, class_path: str) -> None:
-    """Raise ``LocalBrokerError`` for an archive that this Java cannot use."""
-    command = [str(java), "-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-cp", class_path, "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_LIMIT_S, check=False)
-    if done.returncode != 0:
+def _dump(java: Path, jars: str, classes: Path, archive: Path) -> None:
+    """Write the archive of these classes to the disk."""
+    options = ["-Xshare:dump", f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}"]
+    command = [str(java), *JVM, *options, "-cp", jars]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DUMP_LIMIT_S, check=False)
+    if done.returncode != 0 or not archive.exists():
         said = (done.stdout + done.stderr).strip()
-        raise LocalBrokerError(f"{java} made no archive of the broker's classes that it can use: {said}")
+        raise LocalBrokerError(f"{java} makes no archive of the broker's classes: {said}")
+    with archive.open("rb") as file:
+        os.fsync(file.fileno())

@@ -52,8 +52,6 @@ class LocalBroker:
     """
 
     version = KAFKA_VERSION
-    stop_patience_s = 10.0
-    """After SIGTERM; then it is killed."""
 
     def __init__(
         self,
@@ -147,7 +145,7 @@ class LocalBroker:
         if self._ports is None:
             raise LocalBrokerError("nothing to restart: call start() first")
         if self._server is not None:
-            self._server.stop(self.stop_patience_s)
+            self._server.stop()
         self._launch(self._ports)
         self._await_answer(self._ports)
 
@@ -221,7 +219,7 @@ class LocalBroker:
     def _end_servers(self) -> None:
         """End the broker first: without its controller it could not shut down cleanly."""
         for server in self._servers():
-            server.stop(self.stop_patience_s)
+            server.stop()
         self._server = self._controller = None
 
 

@@ -55,8 +55,8 @@ def start(
 def prepare() -> None:
     """Fetch what the broker needs, and make its later starts faster. For images and CI.
 
-    Beside the jars it keeps an archive of the broker's classes, 50 MB, in the cache (KSTREAMS_ASSIGN_CACHE). Starts
-    then take little more than half of the time.
+    Beside the jars it keeps an archive of the broker's classes, 60 MB, in the cache (KSTREAMS_ASSIGN_CACHE). Starts
+    then take about half of the time.
 
     Example: kstreams-assign broker prepare
     """

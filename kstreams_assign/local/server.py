@@ -19,8 +19,9 @@ from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.process import ChildProcess
 
 _CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
-_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
+JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 _FORMAT_LIMIT_S = 120.0
+_STOP_PATIENCE_S = 10.0
 
 
 def joined(jars: Iterable[Path]) -> str:
@@ -53,7 +54,7 @@ class Server:
         program = find_java()
         if options is None:
             options = _with_archive(archive_of(program, class_path))
-        java = [str(program), *_JVM, *options, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
+        java = [str(program), *JVM, *options, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
         if not layout.formatted:
             _format_storage(java, layout)
         layout.log.unlink(missing_ok=True)
@@ -71,9 +72,9 @@ class Server:
         """End it at once, as a power cut would. Returns when it has ended."""
         self._process.kill()
 
-    def stop(self, patience_s: float) -> None:
-        """Send SIGTERM; kill it if it does not end in time. Returns when it has ended."""
-        self._process.terminate(patience_s)
+    def stop(self) -> None:
+        """Send SIGTERM; kill it if it does not end. Returns when it has ended."""
+        self._process.terminate(_STOP_PATIENCE_S)
 
     def died(self, ports: Ports) -> LocalBrokerError:
         """Return why it ended by itself: ``PortTaken``, or an error with the end of its log."""

@@ -9,8 +9,7 @@ import pytest
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, archive, server
-from kstreams_assign.local.jars import class_path
-from kstreams_assign.local.server import archive_of, joined
+from kstreams_assign.local.server import archive_of
 
 
 @pytest.fixture
@@ -50,8 +49,11 @@ def test_a_broker_starts_without_one_that_does_not_fit(place, content):
     place.write_bytes(content)
     with LocalBroker(progress=silent) as broker:
         assert broker.running
-    with pytest.raises(LocalBrokerError, match="made no archive of the broker's classes that it can use"):
-        archive._check(find_java(), place, joined(class_path()))
+
+
+def test_a_java_that_makes_none_is_named(tmp_path):
+    with pytest.raises(LocalBrokerError, match=r"java makes no archive of the broker's classes: [^$]*No such file"):
+        archive._dump(find_java(), "a.jar", tmp_path / "missing", tmp_path / "broker.jsa")
 
 
 def test_another_java_or_other_jars_have_another(tmp_path):
