@@ -89,7 +89,7 @@ def committed(servers: str, changelog: Changelog, runs: int) -> list[Result]:
     rates: dict[str, list[Run]] = {"exactly_once_v2": [], "at_least_once": []}
     for _ in range(runs):
         for guarantee, done in rates.items():
-            done.append(measure(_ours(servers, changelog, guarantee)))
+            done.append(measure(ours(servers, changelog, guarantee)))
             print(f"{changelog}: ours, {guarantee} {done[-1].per_s:,.0f} records/s", file=sys.stderr)
     once, least = map(_rate, rates.values())
     return [Result(f"restore {changelog}, exactly once", once, least, "ours, at least once", "1/s")]
@@ -113,7 +113,7 @@ def memory(servers: str, records: int) -> Iterator[Result]:
 
 def memory_of(servers: str, changelog: Changelog) -> float:
     """The most that a worker took that restored it, in MiB."""
-    return measure(_ours(servers, changelog)).rss_mib
+    return measure(ours(servers, changelog)).rss_mib
 
 
 def _rate(runs: Sequence[Run]) -> float:
@@ -133,7 +133,7 @@ def measure(command: Sequence[str]) -> Run:
 
 def fill(servers: str, changelog: Changelog) -> None:
     """In a process of its own: a measured one would count the memory of this one."""
-    words = (servers, changelog.records, changelog.partitions, changelog.value_bytes)
+    words = (servers, changelog.records, changelog.partitions, changelog.value_bytes, int(changelog.alike))
     processes.text_of([sys.executable, "-m", "bench.restore.fill", *map(str, words)])
 
 
@@ -142,7 +142,7 @@ def fill(servers: str, changelog: Changelog) -> None:
 
 def _commands(servers: str, changelog: Changelog) -> dict[str, list[str]]:
     """Name -> command; raw reads one partition alone, and Java may not be here."""
-    commands = {"ours": _ours(servers, changelog)}
+    commands = {"ours": ours(servers, changelog)}
     java = _java()
     if java is not None:
         commands[JAVA] = [*java, *_application(servers, changelog)]
@@ -152,7 +152,8 @@ def _commands(servers: str, changelog: Changelog) -> dict[str, list[str]]:
     return commands
 
 
-def _ours(servers: str, changelog: Changelog, guarantee: str = "at_least_once") -> list[str]:
+def ours(servers: str, changelog: Changelog, guarantee: str = "at_least_once") -> list[str]:
+    """The command of a worker that restores it; the word FOLDER stands for its folder."""
     return [sys.executable, "-m", "bench.restore.ours", *_application(servers, changelog), guarantee]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from bench.restore.__main__ import _commands, _ours, measure
+from bench.restore.__main__ import _commands, measure, ours
 from bench.restore.fill import Changelog, produce
+from bench.restore.size import starts
 
 
 def test_each_process_tells_how_fast_all_records_were_and_what_memory_it_took(broker, monkeypatch):
@@ -24,7 +25,16 @@ def test_each_process_tells_how_fast_all_records_were_and_what_memory_it_took(br
 def test_tasks_are_restored_side_by_side(broker):
     changelog = Changelog(3_000, partitions=3)
     produce(broker, changelog)
-    assert measure(_ours(broker, changelog)).per_s > 0
+    assert measure(ours(broker, changelog)).per_s > 0
+
+
+def test_a_start_on_the_state_that_is_there_restores_nothing(broker, tmp_path):
+    changelog = Changelog(3_000, partitions=2, value_bytes=200, alike=False)
+    produce(broker, changelog)
+    cold, warm = starts(broker, changelog, tmp_path)
+    assert (cold["start"], cold["restored"]) == ("cold", 3_000)
+    assert (warm["start"], warm["restored"]) == ("warm", 0)
+    assert warm["state_mb"] > 0.6
 
 
 MEASURE = """
