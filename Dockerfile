@@ -2,7 +2,7 @@
 #
 # It runs `kstreams-assign worker --config /etc/kstreams-assign/worker.toml` as a user without rights, keeps its state in the
 # volume /var/lib/kstreams-assign, answers the health check where the file says http = "0.0.0.0:8080", and ends on SIGTERM within
-# seconds. Any other command of kstreams-assign works as well: docker run kstreams-assign inspect ...
+# seconds. The other commands work as well, except those that need an extra: docker run kstreams-assign inspect ...
 ARG BASE=python:3.12-slim-bookworm
 
 FROM ${BASE} AS build

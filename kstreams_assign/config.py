@@ -268,8 +268,8 @@ class Config:
 
     memory_limit_bytes: int | None = None
     """Bytes of memory that this process may take, such as the limit of its container: the next six settings divide
-    them, as far as they are not set. Without it, each has its own default, some 1.1 GB in all. Your own objects come on
-    top."""
+    them, as far as they are not set. For ``run`` and ``worker --processes`` it is that of all processes together.
+    Without it, each setting has its own default, some 1.1 GiB in all. Your own objects come on top."""
 
     rocksdb_block_cache_bytes: int | None = None
     """Bytes of the cache that all stores of this process share. Without it, the share of ``memory_limit_bytes``, or

@@ -74,7 +74,7 @@ config = Config(
     state_dir="state",
     processing_guarantee="exactly_once_v2",
     errors_dead_letter_queue_topic_name="shop-dead-letters",
-    memory_limit_bytes=512 << 20,  # of each process
+    memory_limit_bytes=1 << 30,  # of all processes together
     query="127.0.0.1:0",  # answers queries, at a free port
     session_timeout_ms=10_000,
 )

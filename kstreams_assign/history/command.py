@@ -33,7 +33,7 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="A TOML file with tables client and conf: secrets in it are on no command line. Options go over it.",
+        help="A TOML file with tables client and conf: secrets in it are on no command line. Options override it.",
     ),
 ]
 Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://HOST:7077, yarn, k8s://...")]

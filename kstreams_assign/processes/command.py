@@ -48,8 +48,8 @@ def run(
     """Run a worker of yours in several supervised processes, each a member of the group.
 
     WORKER is a Worker, or a function without arguments that returns one. Each process imports the module. Process N,
-    counted from 0, has the state directory STATE_DIR/N, and adds N to process_name, group_instance_id and the port of
-    application_server. The environment variable KSTREAMS_ASSIGN_PROCESS has its number.
+    counted from 0, has the state directory STATE_DIR/N, and adds N to process_name, group_instance_id and the ports of
+    application_server and query. The environment variable KSTREAMS_ASSIGN_PROCESS has its number.
 
     A process that fails is started again after 1 s, then 2 s, and up to 60 s. A wrong setting ends all with exit status
     2. SIGTERM or Ctrl-C closes all processes in order, the same signal again kills them. SIGUSR1 drains them first.

@@ -55,6 +55,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         now_ms=views.now_ms,
         state=member.state,
         generation=member.generation,
+        streams_group=config.in_streams_group,
         assigned=adopted is not None,
         assignor=adopted.assignor if adopted else None,
         leads=member.leads,

@@ -128,7 +128,12 @@ ROWS = (
     MetricRow(f"{OURS}_broker_unavailable", Kind.GAUGE, "", "1 while no broker answers the membership client."),
     MetricRow(f"{OURS}_leader", Kind.GAUGE, "", "1 if this member leads the group."),
     MetricRow(f"{OURS}_draining", Kind.GAUGE, "", "1 while this member drains."),
-    MetricRow(f"{OURS}_generation", Kind.GAUGE, "", "The group's generation; absent while the member has none."),
+    MetricRow(
+        f"{OURS}_generation",
+        Kind.GAUGE,
+        "",
+        "Classic groups: the group's generation; absent while the member has none.",
+    ),
     MetricRow(
         f"{OURS}_next_probe_timestamp_seconds",
         Kind.GAUGE,

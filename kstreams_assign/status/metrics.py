@@ -139,7 +139,7 @@ def _member(status: Status) -> Iterator[Metric]:
     yield _value(f"{OURS}_broker_unavailable", status.outage)
     yield _value(f"{OURS}_leader", status.leads)
     yield _value(f"{OURS}_draining", status.draining)
-    if status.generation is not None:
+    if status.generation is not None and not status.streams_group:
         yield _value(f"{OURS}_generation", status.generation)
     if status.next_probe_ms is not None:
         yield _value(f"{OURS}_next_probe_timestamp_seconds", status.next_probe_ms / 1000)

@@ -89,7 +89,8 @@ class Status:
     """One moment of a worker; times are wall-clock milliseconds.
 
     ``assignor`` is None where the leader does not report it. ``leader`` is only known where this member leads.
-    ``since_turn_ms``: time since the processing loop last ran. ``failure``: the error that ends this worker.
+    ``since_turn_ms``: time since the processing loop last ran. ``failure``: the error that ends this worker. In a
+    ``streams_group`` the ``generation`` is the number of this member's last assignment.
     """
 
     application_id: str
@@ -97,6 +98,7 @@ class Status:
     now_ms: int
     state: State
     generation: int | None = None
+    streams_group: bool = False
     assigned: bool = False
     assignor: str | None = None
     leads: bool = False

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
-from kstreams_assign.state import global_folders, identity, journal, lock, members, trash
+from kstreams_assign.state import global_folders, identity, journal, lock, members, requests, trash
 from kstreams_assign.status.as_json import as_json
 from kstreams_assign.status.server import PATHS
 from kstreams_assign.status.values import Status, TaskStatus
@@ -47,5 +47,6 @@ def test_every_file_of_a_state_directory_has_a_row() -> None:
         f"{trash.TRASH_FOLDER}/",
         "SUBTOPOLOGY_PARTITION/",
         "0_1/",
+        f"{requests.REQUESTS_FOLDER}/",
         f"{global_folders.GLOBAL_FOLDER}/NAME/",
     }

@@ -66,6 +66,11 @@ def test_an_unknown_value_has_no_sample():
     assert values["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
 
 
+def test_numbers_that_members_of_a_streams_group_count_alone_are_not_compared():
+    assert samples(settled())["kstreams_assign_generation",] == settled().generation
+    assert ("kstreams_assign_generation",) not in samples(settled(streams_group=True))
+
+
 def test_the_restore_rate_has_kafkas_name():
     restoring = TaskStatus(task(0), "active", "restoring", ReplicaProgress(1_000, 0.5, 250.0, 4_000))
     values = samples(settled(tasks=(restoring, *settled().tasks[1:])))
