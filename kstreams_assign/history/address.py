@@ -31,8 +31,7 @@ def read_out(text: str) -> Out:
     hidden = f"--out {scheme}:/(not shown)"
     if scheme == "file":
         raise ConfigError(f"{hidden}: a folder of this machine has no scheme; name the folder itself")
-    authority = rest.removeprefix("/").partition("/")[0] if rest.startswith("/") else ""
-    if re.search(r":[^@]*@", authority):
+    if re.search(r":[^@]*@", rest):  # wherever it ends: a secret may have slashes in it
         raise ConfigError(
             f"{hidden}: an address with a password is not allowed, as it would stand in logs and errors; put the keys "
             "of the file system into the table [conf] of the file that --config names"

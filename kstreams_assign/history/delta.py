@@ -28,8 +28,14 @@ APPLICATION = "kstreams-assign history"
 KEPT_HOURS = 168
 """How long files that compaction replaced stay for readers of older versions: a week, the format's default."""
 
+TARGET_BYTES = 100 << 20
+"""Files are merged up to this size, the library's own."""
+
 WRITER = "kstreams_assign.writer"
 """The property of a table that names the run which may write to it."""
+
+TOPIC_ID = "kstreams_assign.topic_id"
+"""The property of a table that names the topic whose records were read."""
 
 _NO_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 """For a commit: to look for old logs takes the longer the more there are. ``vacuum`` deletes them."""
@@ -116,12 +122,18 @@ class Table:
         """The run that may write, as ``claim`` named it; empty before the first."""
         return self._table.metadata().configuration.get(WRITER, "")
 
-    def claim(self, writer: str) -> None:
-        """Name the run that may write from now on.
+    @property
+    def topic_id(self) -> str:
+        """The topic whose records were read, as ``claim`` named it; empty if it never was."""
+        return self._table.metadata().configuration.get(TOPIC_ID, "")
+
+    def claim(self, writer: str, topic_id: str = "") -> None:
+        """Name the run that may write from now on, and the topic that it reads, if that is known.
 
         This changes the table's metadata, so by the rules of the format a commit that another run has begun fails.
         """
-        self._until_sent(lambda: self._table.alter.set_table_properties({WRITER: writer}, raise_if_not_exists=False))
+        properties = {WRITER: writer} | ({TOPIC_ID: topic_id} if topic_id else {})
+        self._until_sent(lambda: self._table.alter.set_table_properties(properties, raise_if_not_exists=False))
 
     def refresh(self) -> None:
         """Read the commits that were made since."""
@@ -179,12 +191,21 @@ class Table:
 
         None is where another run has committed something meanwhile: the day is then left for the next time.
         """
-        before = self._paths(part)
-        self._store.fetch(self._folder, before)
-        metrics = self._table.optimize.compact(partition_filters=[(self._part, "=", part)])
-        self._table.update_incremental()
-        self._store.send(self._folder, self._paths(part) - before)
-        return int(metrics["numFilesRemoved"]) if self._sent() else 0
+        files = [file for file in self.files() if file.part == part]
+        if sum(sorted(file.size for file in files)[:2]) > TARGET_BYTES:
+            return 0  # no two of them become one
+        before = {file.path for file in files}
+        small = [file.path for file in files if file.size <= TARGET_BYTES]
+        self._store.fetch(self._folder, small)
+        try:
+            metrics = self._table.optimize.compact(
+                partition_filters=[(self._part, "=", part)], target_size=TARGET_BYTES
+            )
+            self._table.update_incremental()
+            self._store.send(self._folder, self._paths(part) - before)
+            return int(metrics["numFilesRemoved"]) if self._sent() else 0
+        finally:
+            self._store.forget(self._folder, small)
 
     def _paths(self, part: str) -> set[str]:
         return {file.path for file in self.files() if file.part == part}

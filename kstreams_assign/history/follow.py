@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.signals import EndRequest
+from kstreams_assign.errors import SparkError
 from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.layout import STATES, Layout, held
 from kstreams_assign.history.records import EndOffset, key_of
 from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.session import failure
-from kstreams_assign.history.source import Source, fresh_groups, spread, states_as_records
+from kstreams_assign.history.source import Broker, Source, fresh_groups, spread, states_as_records
 from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged, receive
 from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
 
@@ -88,7 +89,11 @@ class Batches:
         tasks = self._tasks or 4 * records.sparkSession.sparkContext.defaultParallelism  # executors come and go
         layout, states = self._writer.layout, self._writer.states()
         if layout.is_copy:
-            staged = derive_there(records, BatchJob(None, batch, {}, ends), tasks, layout, states.values())
+            try:
+                staged = derive_there(records, BatchJob(None, batch, {}, ends), tasks, layout, states.values())
+            except Exception:
+                self._writer.refuse_other_writer()  # it deletes states that this batch reads
+                raise
         else:
             staged = derive_batch(records, BatchJob(layout, batch, states, ends), tasks)
         self._reached("derived")
@@ -142,7 +147,7 @@ def following(
     """
     with held(layout):
         check_folder(layout)
-        writer = HistoryWriter(layout, reached)
+        writer = HistoryWriter(layout, reached, source.topic_id if isinstance(source, Broker) else "")
         compact(writer, today(), reached)
         batches = Batches(writer, settings.tasks, sampler, watch, reached)
         query = _start(source.stream(session), batches, layout, settings)
@@ -159,22 +164,27 @@ def follow_until_done(
 
     Raises what ended it, as an error of ours.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     # Not query.awaitTermination: a signal that interrupts a JVM call leaves its answer to be read by the next call.
     waiting = enough or EndRequest()
-    while query.isActive and not waiting.wait(LOOK_EVERY_S):
-        look(query)
-    if waiting.is_set():
-        return
     try:
+        while query.isActive and not waiting.wait(LOOK_EVERY_S):
+            look(query)
+        if waiting.is_set():
+            return
         query.awaitTermination()
+        look(query)
     except PySparkException as error:
         raise failure(error, layout.log) from error
-    look(query)
+    except Py4JError as error:
+        raise SparkError(f"Spark's JVM has ended, or answers no more; start again; see {layout.log}") from error
 
 
 def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Settings) -> StreamingQuery:
+    from pyspark.errors import PySparkException
+
     writer: Any = records.writeStream.foreachBatch(batches).option(
         "checkpointLocation", layout.store.place(layout.checkpoint)
     )
@@ -182,7 +192,10 @@ def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Setti
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.every_s} seconds")
-    query: StreamingQuery = writer.start()
+    try:
+        query: StreamingQuery = writer.start()
+    except PySparkException as error:
+        raise failure(error, layout.log) from error
     return query
 
 

@@ -48,14 +48,16 @@ FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
         ConfigError,
         "mount it with spark.hadoop.fs.viewfs.mounttable.NAME.link./PATH, and name a folder below that path",
     ),
+    (r"Permission denied: user=", ConfigError, "give this user the right, or set HADOOP_USER_NAME to one that has it"),
+    (r"NoAuthWithAWS|NoAwsCredentials|IMDS", SparkError, f"{_KEYS}; a role's keys may be there the next time"),
     (
-        r"AccessDenied|AccessControlException|Forbidden|Unauthorized|AuthorizationPermission|\b40[13]\b|[Cc]redential",
+        r"AccessDenied|AccessControl|Forbidden|Unauthorized|AuthorizationPermission|Status Code: 40[13]|[Cc]redential",
         ConfigError,
         _KEYS,
     ),
     (r"UnknownStore|NoSuchBucket|FilesystemNotFound|bucket does not exist", ConfigError, "create it, or name another"),
     (r"IllegalArgument|URISyntax|InvalidUri|Incomplete HDFS URI", ConfigError, "name another address"),
-    (r"UnknownHost", ConfigError, "no such host; name another address"),
+    (r"UnknownHost", SparkError, "no such host is known now; start again, or name another address"),
     (r"ReadOnly|UnsupportedOperation", ConfigError, "this file system cannot be written to; name another address"),
     (r"No space left|QuotaExceeded|DSQuota", SparkError, "make room and start again; nothing is lost"),
     (r"", SparkError, "what was committed is whole; start again once the file system answers"),
@@ -72,6 +74,7 @@ class HadoopFiles:
         context: Any = session.sparkContext
         self._jvm, self._gateway = context._jvm, context._gateway  # noqa: SLF001 - pyspark has no public way
         self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._version = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
         with self._translated():
             root = self._jvm.org.apache.hadoop.fs.Path(address)
             self._files = root.getFileSystem(self._conf)
@@ -163,8 +166,7 @@ class HadoopFiles:
         try:
             yield
         except self._errors() as error:
-            hadoop = self._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
-            raise hadoops_failure(self.address, _described(error), hadoop) from error
+            raise hadoops_failure(self.address, _described(error), self._version) from error
 
 
 def hadoops_failure(address: str, said: str, hadoop: str) -> KStreamsAssignError:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,8 @@ from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.client_settings.texts import secrets_of
-from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.errors import BrokerError, ConfigError, SparkError
+from kstreams_assign.history import delta
 from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
@@ -31,7 +33,7 @@ from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.secrets import errors_without
 from kstreams_assign.history.serving import served
 from kstreams_assign.history.session import spark_session
-from kstreams_assign.history.source import RECORDS_A_BATCH, TOPIC, Broker, Folder, Source
+from kstreams_assign.history.source import RECORDS_A_BATCH, TOPIC, Broker, Folder, Source, refuse_unknown_to_java
 from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
 from kstreams_assign.model import HostInfo
 
@@ -73,6 +75,7 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
         errors_without(secrets_of(asked.client)),
         served(asked.http, lambda: progress.figures, say),
         working_folder(asked.out) as folder,
+        tables_errors(asked.out),
         spark_session(
             asked.master, log=Layout(folder).log, settings=asked.conf, kafka=isinstance(source, Broker)
         ) as session,
@@ -87,6 +90,16 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
         if signals.came.is_set():
             session.sparkContext.cancelAllJobs()  # the batch under way is done again the next time
         return signals.number
+
+
+@contextmanager
+def tables_errors(out: Out) -> Iterator[None]:
+    """Raise what the tables' library and the system say in the block as errors of ours."""
+    try:
+        yield
+    except (delta.Error, OSError) as error:
+        line = str(error).partition("\n")[0]
+        raise SparkError(f"--out {out}: {line}; mend that and start again; what was committed is whole") from error
 
 
 class Signals:
@@ -119,10 +132,17 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
             )
         return Folder(asked.records.absolute()), None
     assert asked.bootstrap_servers is not None
+    refuse_unknown_to_java(asked.client)
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     partitions = _partitions(admin, asked.timeout_s, wait=not asked.settings.once)
-    records_a_batch = asked.records_a_batch or RECORDS_A_BATCH
-    return Broker(asked.bootstrap_servers, asked.client, partitions, records_a_batch), Sampler(admin)
+    source = Broker(
+        asked.bootstrap_servers,
+        asked.client,
+        partitions,
+        asked.records_a_batch or RECORDS_A_BATCH,
+        topic_id=admin.topic_id(TOPIC, asked.timeout_s),
+    )
+    return source, Sampler(admin)
 
 
 def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
@@ -148,7 +168,7 @@ def compact_tables(out: Out, conf: Mapping[str, str]) -> list[Merged]:
 
     At an address, a run that writes to them ends. ``conf`` are settings of Spark for its file system.
     """
-    with for_reading(out, conf) as layout:
+    with tables_errors(out), for_reading(out, conf) as layout:
         check_folder(layout)
         if not layout.store.has(layout.checkpoint):
             raise ConfigError(f"--out {layout.name}: no history follow has written there; name the folder of one")

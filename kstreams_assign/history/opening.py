@@ -5,7 +5,9 @@ What lives here: how long a copy and its Spark live. What must not: what is read
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +33,8 @@ def working_folder(out: Out) -> Iterator[Path]:
         return
     folder = Path(mkdtemp(prefix="kstreams-assign-history-"))
     try:
-        yield folder
+        with _ended_by_sigterm():
+            yield folder
     except BaseException:
         _remove(folder, but=Layout(folder).log.parent)
         raise
@@ -68,6 +71,19 @@ def for_reading(out: Out, conf: Mapping[str, str]) -> Iterator[Layout]:
             opened(session, out, folder) as layout,
         ):
             yield layout
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise ``SystemExit`` in the block, so that it ends as after an error; in the first thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _remove(folder: Path, but: Path | None = None) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as pf  # type: ignore[import-untyped]
 
+from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.history import mirror
 from kstreams_assign.history.mirror import HINT, Listed
 from kstreams_assign.history.store import LOG, AsOf
@@ -60,6 +61,7 @@ class RemoteStore:
         self._newest: dict[str, int] = {}  # table -> its newest version that the copy and the address both have
         self._lists: dict[str, list[Listed]] = {}  # of ``listed_once``
         self._pool = ThreadPoolExecutor(TRANSFERS, "history-transfer")
+        self.failed: KStreamsAssignError | None = None
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -127,6 +129,10 @@ class RemoteStore:
             (folder / path).unlink(missing_ok=True)
 
         self._each(delete, paths)
+
+    def forget(self, folder: Path, paths: Iterable[str]) -> None:
+        for path in paths:
+            (folder / path).unlink(missing_ok=True)
 
     @contextmanager
     def listed_once(self, folders: Iterable[Path]) -> Iterator[None]:
@@ -210,7 +216,12 @@ class RemoteStore:
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=folder, prefix=".fetched-", delete=False) as whole:
-                if not self._files.fetch(_remote(folder, path), Path(whole.name)):
+                try:
+                    fetched = self._files.fetch(_remote(folder, path), Path(whole.name))
+                except KStreamsAssignError as error:
+                    self.failed = error
+                    raise
+                if not fetched:
                     Path(whole.name).unlink()
                     raise FileNotFoundError(2, "there is no such file", self.place(folder, path))
             Path(whole.name).rename(target)

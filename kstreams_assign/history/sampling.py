@@ -23,6 +23,8 @@ class Sampler:
     def __init__(self, admin: ClusterAdmin, timeout_s: float = 10.0) -> None:
         self._admin = admin
         self._timeout_s = timeout_s
+        self._asked: set[str] = set()
+        """All groups so far: the client lists no streams groups."""
 
     def ends(self, groups: Iterable[str]) -> tuple[dict[str, list[EndOffset]], str]:
         """The changelogs' ends by group, and in words what stood in the way, if anything did."""
@@ -31,7 +33,9 @@ class Sampler:
             return {}, ""
         try:
             topics = self._admin.topics(self._timeout_s)
-            wanted = {group: changelogs(group, topics) for group in asked}
+            self._asked.update(asked)
+            groups = self._admin.groups(self._timeout_s) | self._asked
+            wanted = {group: changelogs(group, topics, groups) for group in asked}
             bounds = self._admin.bounds({at for own in wanted.values() for at in own}, self._timeout_s)
         except BrokerError as error:
             return {}, f"no end offsets for {', '.join(asked[:3])}: {error}"
@@ -42,7 +46,15 @@ class Sampler:
         }, ""
 
 
-def changelogs(group: str, topics: Mapping[str, int]) -> list[TopicPartition]:
-    """The changelog partitions of an application: Kafka Streams names them ``<application id>-<store>-changelog``."""
-    named = [topic for topic in topics if topic.startswith(f"{group}-") and topic.endswith(CHANGELOG)]
+def changelogs(group: str, topics: Mapping[str, int], groups: Iterable[str] = ()) -> list[TopicPartition]:
+    """The changelog partitions of an application: Kafka Streams names them ``<application id>-<store>-changelog``.
+
+    ``groups``: all that are known. A changelog is that of the group with the longest name that fits.
+    """
+    longer = tuple(f"{other}-" for other in groups if other.startswith(f"{group}-"))
+    named = [
+        topic
+        for topic in topics
+        if topic.startswith(f"{group}-") and topic.endswith(CHANGELOG) and not topic.startswith(longer)
+    ]
     return [TopicPartition(topic, partition) for topic in sorted(named) for partition in range(topics[topic])]

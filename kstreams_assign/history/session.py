@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,8 @@ def _running(master: str, log: Path, all_settings: Mapping[str, str]) -> Iterato
             _await_executors(session, log)
         yield session
     finally:
-        session.stop()
+        with suppress(Exception):  # the JVM may have died: what is raised in the block says why
+            session.stop()
         _end(gateway)
 
 
@@ -143,7 +144,7 @@ def start_failure(said: str, log: Path) -> KStreamsAssignError:
     missing = re.findall(r"unresolved dependency: ([^:\s]+)", said) or re.findall(r"download failed: ([^:\s]+)", said)
     if missing:
         return SparkError(
-            f"Spark could not fetch its Kafka connector ({missing[0]}): is there a way to a Maven repository? "
+            f"Spark could not fetch a package ({missing[0]}): is there such a one, and a way to a Maven repository? "
             f"Name one with --conf spark.jars.repositories=..., or jars with --conf spark.jars=...; see {log}"
         )
     if "Master must either be" in said or "Could not parse Master URL" in said:
@@ -165,7 +166,8 @@ _THEIR_PYTHON = (
 FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     # what Spark's text has in it -> our error, and what to do; the first that fits
     (r"StateDirectoryLocked: ", StateDirectoryLocked, "end one of the two"),
-    (r"errors\.ConfigError: ", ConfigError, "nothing of this batch is in the tables"),
+    (r"errors\.ConfigError: ", ConfigError, "the next run completes the batch"),
+    (r"errors\.SparkError: ", SparkError, "the next run completes the batch"),
     (
         r"No module named '(?:kstreams_assign|pyarrow)|PYTHON_VERSION_MISMATCH|Cannot run program",
         ConfigError,
@@ -177,7 +179,11 @@ FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     (r"TopicAuthorization|GroupAuthorization|SaslAuthentication|SslAuthentication", BrokerError, "see --client"),
     (r"UnknownTopicOrPartition", BrokerError, "the topic is not there"),
     (r"TimeoutException", BrokerUnavailable, "the broker does not answer in time"),
-    (r"concurrent.*query|Multiple streaming queries", ConfigError, "another run works on this --out"),
+    (
+        r"CONCURRENT_STREAM_LOG_UPDATE|concurrent.*query|Multiple streaming (?:queries|jobs)",
+        StateDirectoryLocked,
+        "another run works on this --out; end one of the two",
+    ),
     (r"No space left on device", SparkError, "make room and start again; nothing is lost"),
 )
 

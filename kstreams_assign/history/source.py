@@ -7,6 +7,7 @@ client settings. What must not: what is done with a batch.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,11 @@ of a group have one route, so the JVM can spread them without Python; ``key_of``
 
 RECORDS_A_BATCH = 500_000
 
+_RDKAFKA_ALONE = re.compile(
+    r"ssl\.(certificate|key)\.(location|pem)|ssl_(certificate|key|ca)|ssl\.ca\.(pem|certificate\.stores)"
+    r"|ssl\.crl\.location|sasl\.oauthbearer\.(method|client\..*)|sasl\.kerberos\.(principal|keytab)"
+)
+
 _JAAS = 'org.apache.kafka.common.security.{module} required username="{name}" password="{password}";'
 
 
@@ -43,6 +49,8 @@ class Broker:
     """A first run has years to catch up with; not all at once."""
     topic: str = TOPIC
     """A copy of the topic, for tests and measurements."""
+    topic_id: str = ""
+    """The brokers' id of the topic, if they gave one: a topic that is made anew has another."""
 
     def stream(self, session: SparkSession) -> DataFrame:
         options = {
@@ -100,7 +108,7 @@ def states_as_records(session: SparkSession, places: Sequence[str]) -> DataFrame
         session.read.format("binaryFile")
         .load(list(places))
         .selectExpr(
-            "cast(regexp_extract(path, 'bucket=([0-9]+)/', 1) as int) as bucket",
+            "cast(regexp_extract(path, 'bucket=([0-9]+)/[^/]*$', 1) as int) as bucket",
             "cast(null as binary) as route",
             f"{STATES_PLACE} as `partition`",
             f"cast({STATES_PLACE} as bigint) as `offset`",
@@ -116,6 +124,17 @@ def fresh_groups(records: DataFrame, since_ms: int) -> DataFrame:
     kinds = "substring(key, 1, 2) in (X'0002', X'0014', X'0016')"
     metadata = records.where(f"{kinds} and value is not null and timestamp_ms >= {since_ms}")
     return metadata.select("key")
+
+
+def refuse_unknown_to_java(client: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` for a setting that librdkafka has alone: Java's client ignores it, and cannot sign in."""
+    for name in client:
+        if _RDKAFKA_ALONE.fullmatch(name):
+            raise ConfigError(
+                f"--client {name}: Spark reads with Java's client, which has no such setting; for a certificate of "
+                "this client give ssl.keystore.location (PKCS#12) and ssl.keystore.password, for authorities "
+                "ssl.ca.location"
+            )
 
 
 def java_settings(client: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ brings them the states as the first record of each bucket, and takes their files
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -103,7 +104,9 @@ class BatchJob:
 
 @contextmanager
 def _own_folder() -> Iterator[Layout]:
-    with TemporaryDirectory(prefix="kstreams-assign-task-") as folder:
+    # Spark kills a task that is cancelled; then it deletes this folder of its own, and what is in it.
+    spark = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    with TemporaryDirectory(prefix="kstreams-assign-task-", dir=spark or None) as folder:
         yield Layout(Path(folder))
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.history.mirror import Listed, expired
 
 AsOf = int | datetime | None
@@ -55,6 +56,13 @@ class Store(Protocol):
     def delete(self, folder: Path, paths: Iterable[str]) -> None:
         """Delete files of rows."""
 
+    def forget(self, folder: Path, paths: Iterable[str]) -> None:
+        """Delete what ``fetch`` has brought."""
+
+    @property
+    def failed(self) -> KStreamsAssignError | None:
+        """Why a file of rows was not read last, for callers that get the error of another library for it."""
+
     def listed_once(self, folders: Iterable[Path]) -> AbstractContextManager[None]:
         """For the block, list the files of all these tables once: a list of each takes seconds."""
 
@@ -72,6 +80,7 @@ class InPlace:
     """Tables in a folder that the driver and all executors see: nothing is copied."""
 
     address = None
+    failed = None
 
     def has(self, folder: Path) -> bool:
         return folder.is_dir()
@@ -89,6 +98,8 @@ class InPlace:
     def fetch(self, folder: Path, paths: Iterable[str]) -> None: ...
 
     def send(self, folder: Path, paths: Iterable[str]) -> None: ...
+
+    def forget(self, folder: Path, paths: Iterable[str]) -> None: ...
 
     def delete(self, folder: Path, paths: Iterable[str]) -> None:
         for path in paths:

@@ -52,6 +52,8 @@ class TablesReader:
             raise no_tables(layout.name) from error
         except LookupError as error:
             raise ConfigError(f"--as-of {as_of}: {error}") from error
+        except delta.Error as error:
+            raise damaged(layout.name, error) from error
 
     def columns_of(self, table: str) -> frozenset[str]:
         """The columns that the table has; none if there is no such table."""

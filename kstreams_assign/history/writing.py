@@ -85,15 +85,19 @@ def _decided(layout: Layout) -> int:
 class HistoryWriter:
     """The tables of a folder, for the one run that writes them; the caller has the folder's lock."""
 
-    def __init__(self, layout: Layout, reached: Boundary = no_boundary) -> None:
-        """Open all tables, make this run their writer, and complete the last batch if that was left half done."""
+    def __init__(self, layout: Layout, reached: Boundary = no_boundary, topic_id: str = "") -> None:
+        """Open all tables, make this run their writer, and complete the last batch if that was left half done.
+
+        Raises ``ConfigError`` where the tables are those of another topic than ``topic_id``.
+        """
         self.layout = layout
         store = layout.store
         self.tables = {name: Table(layout.table(name), SCHEMAS[name], DAY, _SETTINGS, store) for name in ORDER}
         self._states = Table(layout.table(STATES), STATE, BUCKET, _STATES_SETTINGS, store)
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._name = f"process {os.getpid()} on host {platform.node()}, started at {started}"
-        self._states.claim(self._name)
+        self._refuse_other_topic(topic_id)
+        self._states.claim(self._name, topic_id)
         owed = {name: files for name, files in self._listed().items() if self.tables[name].batch < self.batch}
         if owed:
             self._complete(self.batch, owed, reached)
@@ -142,6 +146,15 @@ class HistoryWriter:
             raise StateDirectoryLocked(
                 f"--out {self.layout.name}: another run writes to it now, {self._states.writer}; this run has ended, "
                 "and the other one continues"
+            )
+
+    def _refuse_other_topic(self, topic_id: str) -> None:
+        """Its records would be taken for some that were read, as their offsets are lower."""
+        if topic_id and self._states.topic_id not in {"", topic_id}:
+            raise ConfigError(
+                f"--out {self.layout.name}: the tables are those of another topic __consumer_offsets, with the id "
+                f"{self._states.topic_id}; this cluster's has {topic_id}: name the other cluster, or if its topic was "
+                "made anew, a new folder"
             )
 
     def _refuse_files_elsewhere(self, staged: Sequence[Staged]) -> None:

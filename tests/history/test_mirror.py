@@ -168,6 +168,8 @@ def test_a_folder_has_no_scheme(text):
         ("file:///var/marker", "a folder of this machine has no scheme; name the folder itself"),
         ("s3a://KEY:marker@bucket/history", r"put the keys .* into the table \[conf\] of the file that --config names"),
         ("hdfs://me:mar@ker@host/history", "an address with a password is not allowed"),
+        ("s3a://KEY:a/marker@bucket/history", "an address with a password is not allowed"),
+        ("s3://KEY:a/marker@bucket/history", "an address with a password is not allowed"),
         ("abfss://c@a.dfs.core.windows.net/h?sig=marker", r"into the table \[conf\] .*fs.azure.sas.fixed.token"),
     ],
 )
@@ -230,6 +232,20 @@ def test_an_address_that_spark_would_not_find_is_refused(text, problem):
             ConfigError,
             "spark.hadoop.fs.s3a.* in the table [conf]",
         ),
+        (
+            "hdfs://name/h",
+            "o.a.h.security.AccessControlException: Permission denied: user=me, access=WRITE",
+            ConfigError,
+            "HADOOP_USER_NAME",
+        ),
+        (
+            "s3a://b/h",
+            "java.nio.file.AccessDeniedException: b: o.a.h.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials",
+            None,
+            "a role's keys may be there the next time",
+        ),
+        ("s3a://b/h", "java.net.UnknownHostException: b.s3.example", None, "start again, or name another address"),
+        ("hdfs://nn-403/h", "java.net.ConnectException: Call From vm to nn-403:1 failed", None, "start again once"),
         (
             "hdfs://localhost:1/h",
             "java.net.ConnectException: Call From vm/127.0.0.1 to localhost:1 failed on connection exception",

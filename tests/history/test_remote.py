@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
 
-from kstreams_assign.errors import ConfigError, StateDirectoryLocked
-from kstreams_assign.history import mirror, staging
+from kstreams_assign.errors import ConfigError, SparkError, StateDirectoryLocked
+from kstreams_assign.history import delta, mirror, staging
 from kstreams_assign.history.ask.answer import Asked, answer, script
 from kstreams_assign.history.ask.questions import QUESTIONS
 from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import STATES, Layout
+from kstreams_assign.history.live import tables_errors
 from kstreams_assign.history.mirror import HINT, checkpoints_of, entry
 from kstreams_assign.history.opening import working_folder
 from kstreams_assign.history.store import LOG
@@ -208,6 +210,24 @@ def test_each_day_is_compacted_and_unused_files_and_logs_are_deleted(there, tmp_
     assert rows(Layout(there.folder)) == before
 
 
+def test_a_day_that_cannot_be_merged_is_not_fetched_and_what_was_fetched_is_dropped(there, tmp_path, monkeypatch):
+    with copied(there, tmp_path / "copy") as layout:
+        monkeypatch.setattr(delta, "TARGET_BYTES", 100)
+        writer = HistoryWriter(layout)
+        there.fetched.clear()
+        assert compact(writer, "2999-01-01") == []
+        assert [path for path in there.fetched if path.endswith(".parquet")] == []
+        monkeypatch.undo()
+        left = []
+
+        def look(where):
+            if where.startswith("merged "):
+                left.extend(layout.table(where.removeprefix("merged ")).rglob("day=*/*.parquet"))
+
+        assert compact(writer, "2999-01-01", look) != []
+        assert left == []
+
+
 def test_logs_older_than_a_week_are_deleted_where_the_tables_are(tmp_path):
     files = FolderFiles(tmp_path / "there")
     batches = cut(fleet(), 14)
@@ -258,6 +278,20 @@ def test_a_reader_takes_the_rows_and_only_the_files_that_it_needs(there, tmp_pat
         some = [path for path in there.fetched if LOG not in path]
         assert 0 < len(some) < len(there.listed("members"))
         assert {table: reader.read(table, sorted(reader.columns_of(table)), None, None) for table in ORDER} == all_rows
+
+
+def test_a_file_system_that_fails_is_named_by_its_own_error(there, tmp_path, monkeypatch):
+    away = SparkError("--out twin://x: away; start again once the file system answers")
+
+    def fetch(path, target):
+        if path.endswith(".parquet") and LOG not in path:
+            raise away
+        return FolderFiles.fetch(there, path, target)
+
+    monkeypatch.setattr(there, "fetch", fetch)
+    with copied(there, tmp_path / "copy") as layout, pytest.raises(SparkError) as raised:
+        answer(Asked(layout, QUESTIONS["costly-groups"]))
+    assert raised.value is away
 
 
 def test_a_question_is_answered_as_of_a_folder(there, tmp_path):
@@ -313,6 +347,32 @@ def test_an_address_without_tables_is_named(tmp_path):
         pytest.raises(ConfigError, match=r"--out twin://there/history: .*history follow --out twin://there/history"),
     ):
         TablesReader(layout)
+
+
+def test_sigterm_deletes_the_folder_of_a_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = signal.getsignal(signal.SIGTERM)
+
+    def work():
+        with working_folder("s3a://bucket/history") as folder:
+            (folder / "counts").mkdir()
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as ended:
+        work()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_log_that_is_torn_is_named(there):
+    newest = max((there.folder / "counts" / LOG).glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:40])
+    for place in (there.folder, Layout(there.folder)):
+        with pytest.raises(ConfigError, match=r"--out: \S+there cannot be read"):
+            TablesReader(place)
+    with pytest.raises(SparkError, match=r"--out here: .*; mend that and start again"), tables_errors("here"):
+        HistoryWriter(Layout(there.folder))
 
 
 def test_the_folder_of_a_copy_is_deleted_but_for_its_log_after_an_error(tmp_path, monkeypatch):

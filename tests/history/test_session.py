@@ -6,9 +6,19 @@ import os
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from kstreams_assign.cli import exit_status
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    KStreamsAssignError,
+    SparkError,
+    StateDirectoryLocked,
+)
+from kstreams_assign.history.follow import follow_until_done
+from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.session import failure, joined_settings, launch_failure, spark_session, start_failure
 
 LOG = Path("spark.log")
@@ -36,7 +46,7 @@ Application has been killed. Reason: All masters are unresponsive! Giving up.
 @pytest.mark.parametrize(
     ("said", "kind", "text"),
     [
-        (NO_CONNECTOR, SparkError, r"could not fetch its Kafka connector \(org.apache.spark#spark-sql-kafka.*--conf"),
+        (NO_CONNECTOR, SparkError, r"could not fetch a package \(org.apache.spark#spark-sql-kafka.*--conf"),
         (WRONG_MASTER, ConfigError, r"--master is not allowed; give local\[\*\]"),
         (NO_MASTER, SparkError, "the cluster of --master ended the application: All masters are unresponsive! Giving"),
         (NO_MEMORY, SparkError, "did not start: java.lang.OutOfMemoryError: Java heap space; see spark.log"),
@@ -132,6 +142,11 @@ def test_a_spark_submit_that_cannot_run_is_not_blamed_on_a_spark_home_that_is_no
         ('java.io.IOException: Cannot run program "/nowhere/python": error=2', ConfigError),
         ("kstreams_assign.errors.ConfigError: --out history: an executor wrote members/a.parquet", ConfigError),
         ("org.apache.spark.SparkException: Job aborted: Master removed our application: FAILED", SparkError),
+        (
+            "spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Multiple streaming jobs for 7",
+            StateDirectoryLocked,
+        ),
+        ("kstreams_assign.errors.SparkError: --out s3a://b/h: java.net.SocketTimeoutException: Read", SparkError),
         ("an error that is not known", SparkError),
     ],
 )
@@ -141,6 +156,16 @@ def test_a_query_that_fails_is_one_of_our_errors(said, kind):
     assert said.removeprefix("Caused by: ") in str(error) or kind is SparkError
     assert "see spark.log" in str(error)
     assert "\n" not in str(error)
+
+
+def test_a_jvm_that_has_died_is_one_of_our_errors():
+    class Dead:
+        @property
+        def isActive(self):  # noqa: N802 - as pyspark has it
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    with pytest.raises(SparkError, match=r"Spark's JVM has ended, or answers no more; start again; see \S+spark.log"):
+        follow_until_done(Dead(), Layout(Path("out")), lambda _: None)
 
 
 def test_the_line_that_is_quoted_is_the_innermost_cause():

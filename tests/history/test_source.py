@@ -59,6 +59,24 @@ def test_client_settings_have_other_names_in_java(client, java):
     assert java_settings(client) == java
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.certificate.location",
+        "ssl.key.pem",
+        "ssl_key",
+        "ssl.ca.pem",
+        "ssl.crl.location",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.method",
+        "sasl.kerberos.keytab",
+    ],
+)
+def test_a_setting_that_java_does_not_know_is_refused_before_spark_starts(name, tmp_path):
+    with pytest.raises(ConfigError, match=rf"--client {name}: Spark reads with Java's client, .*ssl.keystore.location"):
+        source_of(Asked(tmp_path, bootstrap_servers="127.0.0.1:1", client={name: "x"}))
+
+
 def test_scram_has_a_login_module_of_its_own():
     options = java_settings({"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "p"})
     assert "scram.ScramLoginModule" in options["kafka.sasl.jaas.config"]

@@ -83,7 +83,7 @@ def straight(tmp_path_factory):
 def followed(spark_for_all, cluster, tmp_path_factory):
     """Both batches at an address, by two runs; the second fails at some boundaries first. A copy of what is there."""
     top = tmp_path_factory.mktemp("followed")
-    spark, records, address = spark_for_all, top / "records", f"{cluster}/followed/history"
+    spark, records, address = spark_for_all, top / "records", f"{cluster}/bucket=3/history"
     write_records(records, "a.parquet", BATCHES[0])
     assert [report.batch for report in follow(spark, records, address, top / "copy-0")] == [0]
     write_records(records, "b.parquet", BATCHES[1])
@@ -156,6 +156,19 @@ def test_the_run_that_started_last_goes_on_and_the_other_ends_by_name(spark, oth
     for number in range(2):  # the batch that had been planned, then the new one
         follow(spark, records, address, tmp_path / f"copy-{number}")
     assert rows(copied(spark, address, tmp_path / "behind")) == rows(straight)
+
+
+def test_a_run_that_misses_what_the_other_has_deleted_ends_by_the_others_name(spark, address, tmp_path, monkeypatch):
+    write_records(tmp_path / "records", "a.parquet", BATCHES[0])
+
+    def deleted(*_):
+        with opened(spark, address, tmp_path / "other-copy") as layout:
+            HistoryWriter(layout)
+        raise FileNotFoundError("bucket=1/batch.parquet")
+
+    monkeypatch.setattr("kstreams_assign.history.follow.derive_there", deleted)
+    with pytest.raises(StateDirectoryLocked, match=rf"--out {address}: another run writes to it now, process "):
+        follow(spark, tmp_path / "records", address, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("whole_at_close", [(), ("hdfs", "viewfs")], ids=["renamed", "whole at close"])

@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked
+from kstreams_assign.history import staging
 from kstreams_assign.history.delta import Table
 from kstreams_assign.history.layout import STATES, Layout, held
 from kstreams_assign.history.staging import by_route
@@ -171,6 +172,13 @@ def test_one_file_of_states_a_bucket_is_kept(tmp_path):
     assert {f"bucket={bucket}" for bucket in HistoryWriter(layout).states()} == {*files} - {f"bucket={FILES}"}
 
 
+def test_a_task_leaves_its_files_in_a_folder_that_spark_deletes(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/elsewhere")
+    with staging._own_folder() as layout:
+        assert layout.root.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_arrow_batches_may_end_in_the_midst_of_a_group():
     whole = [(bucket, list(records.offset)) for bucket, records in by_route(as_spark_does(RECORDS, 10_000))]
     assert [(bucket, list(records.offset)) for bucket, records in by_route(as_spark_does(RECORDS, 3))] == whole
@@ -240,6 +248,17 @@ def test_a_run_that_starts_between_the_check_and_the_commit_is_not_overtaken(tmp
     with pytest.raises(StateDirectoryLocked, match="another run writes to it now"):
         first.publish(1, staged)
     run(layout, BATCHES)
+    assert rows(layout) == undisturbed
+
+
+def test_tables_of_another_topic_are_refused_and_stay_those_of_the_first(tmp_path, undisturbed):
+    layout = Layout(tmp_path)
+    run(layout, BATCHES)
+    for topic_id in ("first", "first", ""):
+        HistoryWriter(layout, topic_id=topic_id)  # "": from a folder of records, or to compact
+    with pytest.raises(ConfigError, match=r"another topic __consumer_offsets, with the id first; .* has second"):
+        HistoryWriter(layout, topic_id="second")
+    HistoryWriter(layout, topic_id="first")
     assert rows(layout) == undisturbed
 
 

@@ -110,6 +110,25 @@ class ClusterAdmin:
             listed = self._admin.list_topics(timeout=_left_s(deadline))
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
+    def topic_id(self, topic: str, timeout_s: float) -> str:
+        """Return the topic's id: one that was deleted and created again has another. Empty if there is none.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        described = self._described([topic], timeout_s).get(topic)
+        return "" if described is None else str(described.topic_id)
+
+    def groups(self, timeout_s: float) -> frozenset[str]:
+        """Return the ids of all groups of consumers, those of classic Kafka Streams among them.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._contact.make(deadline)
+        with translating("list groups"):
+            listed = self._admin.list_consumer_groups(request_timeout=_left_s(deadline)).result()
+        return frozenset(group.group_id for group in listed.valid)
+
     def topic_setting(self, topic: str, key: str, timeout_s: float) -> str | None:
         """What a setting of a topic is now, None if there is none of that name.
 

@@ -97,7 +97,8 @@ def answer_each(asked: Asked, questions: Sequence[Question], reader: TablesReade
     try:
         return answer_from({table: reader.dataset(table) for table in TABLES}, asked, questions)
     except (duckdb.Error, pa.ArrowException, OSError) as wrong:
-        raise damaged(layout_of(asked.tables).name, wrong) from wrong
+        layout = layout_of(asked.tables)
+        raise layout.store.failed or damaged(layout.name, wrong) from wrong
 
 
 def answer_from(tables: Mapping[str, Any], asked: Asked, questions: Sequence[Question]) -> list[Answer]:
