@@ -164,7 +164,7 @@ def follow_until_done(
 
     Raises what ended it, as an error of ours.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     # Not query.awaitTermination: a signal that interrupts a JVM call leaves its answer to be read by the next call.
@@ -201,7 +201,7 @@ def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Setti
 
 def _stop(query: StreamingQuery) -> None:
     """Stop it; if the brokers are lost, the query ends with its Spark (``spark.sql.streaming.stopTimeout``)."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     try:
         query.stop()
