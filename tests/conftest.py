@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -222,6 +223,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_teardown() -> None:
     """Hide in a test's log the secrets of that test alone: a password ``1`` of another test hides every 1."""
     log_secrets._filter.secrets = frozenset()
+
+
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """End the workers that a test has left as it failed, while their broker is there."""
+    app = sys.modules.get("tests.worker.app")
+    if app is not None and call.when == "call" and call.excinfo is not None:
+        app.Running.end_all()
 
 
 @pytest.fixture(scope="session")

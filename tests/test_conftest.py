@@ -96,7 +96,8 @@ def some_tests(tmp_path):
         (tmp_path / "test_some.py").write_text(
             "\n".join(("import os", "from threading import Event", "import pytest", *lines))
         )
-        ours = "from tests.conftest import pytest_terminal_summary, pytest_xdist_make_scheduler"
+        hooks = ("pytest_runtest_makereport", "pytest_terminal_summary", "pytest_xdist_make_scheduler")
+        ours = f"from tests.conftest import {', '.join(hooks)}"
         (tmp_path / "conftest.py").write_text("\n".join((ours, *conftest)))
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *BY_SEVERAL, *words]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -130,6 +131,24 @@ def test_only_two_processes_at_once_run_what_is_heavy(some_tests, tmp_path):
     with some_tests(*light, words=("-n", "3", "tests", "test_some.py")) as run:
         printed, _ = run.communicate(timeout=LIMIT_S)
     assert printed.splitlines()[-1].strip("= ").startswith("4 passed"), printed
+
+
+LEAVES_A_WORKER = (
+    "from kstreams_assign import Config, Subtopology",
+    "from tests.worker.app import Running",
+    "def test_fails(tmp_path):",
+    "    config = Config(application_id='left', bootstrap_servers='127.0.0.1:1', state_dir=str(tmp_path))",
+    "    Running(config, [Subtopology(process=print, sources=['lines'])])",
+    "    assert False",
+    "def test_comes_next():",
+    "    assert Running.at_work == []",
+)
+
+
+def test_a_worker_that_a_failed_test_leaves_is_ended_before_the_next(some_tests):
+    with some_tests(*LEAVES_A_WORKER) as run:
+        printed, _ = run.communicate(timeout=LIMIT_S)
+    assert printed.splitlines()[-1].strip("= ").startswith("1 failed, 1 passed"), printed
 
 
 FAILS_THEN_HANGS = (

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -144,13 +144,24 @@ class App:
 class Running:
     """A worker in its own thread, and its events."""
 
+    at_work: ClassVar[list[Running]] = []
+
     def __init__(self, config: Config, topology: Sequence[Subtopology], **arguments: Any) -> None:
         self.events: list[Event] = []
         self._news = threading.Condition()
         self.error: BaseException | None = None
         self.worker = Worker(config, topology, on_event=self._hear, **arguments)
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self.at_work.append(self)
         self._thread.start()
+
+    @classmethod
+    def end_all(cls) -> None:
+        """End those that a failed test has left: their threads draw from the random numbers of the next tests."""
+        for running in cls.at_work:
+            running.worker.close()
+        for running in list(cls.at_work):
+            running.join()
 
     def _run(self) -> None:
         try:
@@ -159,6 +170,8 @@ class Running:
             self.error = error
             with self._news:
                 self._news.notify_all()
+        finally:
+            self.at_work.remove(self)
 
     def _hear(self, event: Event) -> None:
         with self._news:
