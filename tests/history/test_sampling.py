@@ -11,7 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.history.live import Asked, source_of
 from kstreams_assign.history.sampling import Sampler, changelogs
+from kstreams_assign.history.source import TOPIC
 from kstreams_assign.model import TopicPartition
 from tests.worker.app import until
 
@@ -33,13 +35,15 @@ def test_a_changelog_is_that_of_the_group_with_the_longest_name():
     }
 
 
-def test_the_groups_of_the_brokers_are_known(broker):
+def test_the_groups_of_the_brokers_and_the_id_of_their_topic_are_known(broker, tmp_path):
     admin = ClusterAdmin(broker)
     admin.create_topics({"known-a-changelog": 1, "known-v2-a-changelog": 1}, 20)
     with closing(Consumer({"bootstrap.servers": broker, "group.id": "known-v2"})) as consumer:
         consumer.commit(offsets=[ClientPartition("known-a-changelog", 0, 0)], asynchronous=False)
         ends, _ = Sampler(admin).ends(["known"])
     assert [end.topic for end in ends["known"]] == ["known-a-changelog"]
+    source, _ = source_of(Asked(tmp_path, bootstrap_servers=broker))
+    assert source.topic_id == admin.topic_id(TOPIC, 20) != ""
 
 
 def test_a_topic_that_is_made_anew_has_another_id(broker):
