@@ -91,9 +91,8 @@ class Batches:
         if layout.is_copy:
             try:
                 staged = derive_there(records, BatchJob(None, batch, {}, ends), tasks, layout, states.values())
-            except Exception:
-                self._writer.refuse_other_writer()  # it deletes states that this batch reads
-                raise
+            finally:
+                self._writer.refuse_other_writer()  # another run may have deleted states that this batch reads
         else:
             staged = derive_batch(records, BatchJob(layout, batch, states, ends), tasks)
         self._reached("derived")

@@ -85,20 +85,22 @@ def spark_session(
 @contextmanager
 def _running(master: str, log: Path, all_settings: Mapping[str, str]) -> Iterator[SparkSession]:
     session = _started(master, log, all_settings)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
     gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
     try:
         if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
             _await_executors(session, log)
         yield session
     finally:
-        with suppress(Exception):  # the JVM may have died: what is raised in the block says why
+        with suppress(Py4JError, OSError):  # the JVM may have died: what is raised in the block says why
             session.stop()
         _end(gateway)
 
 
 def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSession:
     try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
