@@ -50,7 +50,7 @@ class Broker:
     topic: str = TOPIC
     """A copy of the topic, for tests and measurements."""
     topic_id: str = ""
-    """The brokers' id of the topic, if they gave one: a topic that is made anew has another."""
+    """The brokers' id of the topic, if they gave one: a topic that is created again has another."""
 
     def stream(self, session: SparkSession) -> DataFrame:
         options = {

@@ -154,7 +154,7 @@ class HistoryWriter:
             raise ConfigError(
                 f"--out {self.layout.name}: the tables are those of another topic __consumer_offsets, with the id "
                 f"{self._states.topic_id}; this cluster's has {topic_id}: name the other cluster, or if its topic was "
-                "made anew, a new folder"
+                "created again, a new folder"
             )
 
     def _refuse_files_elsewhere(self, staged: Sequence[Staged]) -> None:

@@ -46,15 +46,15 @@ def test_the_groups_of_the_brokers_and_the_id_of_their_topic_are_known(broker, t
     assert source.topic_id == admin.topic_id(TOPIC, 20) != ""
 
 
-def test_a_topic_that_is_made_anew_has_another_id(broker):
+def test_a_topic_that_is_created_again_has_another_id(broker):
     admin, other = ClusterAdmin(broker), AdminClient({"bootstrap.servers": broker})
-    assert admin.topic_id("made-anew", 20) == ""
+    assert admin.topic_id("created-again", 20) == ""
     ids = set()
     for _ in range(2):
-        admin.create_topics({"made-anew": 1}, 20)
-        ids.add(admin.topic_id("made-anew", 20))
-        other.delete_topics(["made-anew"])["made-anew"].result(20)
-        until(lambda: "made-anew" not in admin.topics(20), 20)
+        admin.create_topics({"created-again": 1}, 20)
+        ids.add(admin.topic_id("created-again", 20))
+        other.delete_topics(["created-again"])["created-again"].result(20)
+        until(lambda: "created-again" not in admin.topics(20), 20)
     assert len(ids) == 2
     assert "" not in ids
 
