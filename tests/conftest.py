@@ -60,6 +60,7 @@ SCHEDULER = pytest.StashKey[ByFile]()
 def broker_missing() -> str | None:
     """Why no embedded broker can run here, or None; fetches its jars, and prepares faster starts, if not done yet."""
     try:
+        find_java()
         class_path()
     except (LocalBrokerError, ExtraMissing) as error:
         return str(error)

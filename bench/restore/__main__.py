@@ -126,9 +126,14 @@ def _rate(runs: Sequence[Run]) -> float:
 def measure(command: Sequence[str]) -> Run:
     """Start it on an empty folder (the word ``FOLDER``) and wait for its line."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [folder if word == "FOLDER" else word for word in command]
-        (facts,), rss_mib = processes.run(words)
+        facts, rss_mib = run_on(folder, command)
     return Run(facts["records"] / facts["seconds"], rss_mib)
+
+
+def run_on(folder: str, command: Sequence[str]) -> tuple[processes.Json, float]:
+    """Its line, and its peak memory in MiB, on this folder (the word ``FOLDER``)."""
+    (facts,), rss_mib = processes.run([folder if word == "FOLDER" else word for word in command])
+    return facts, rss_mib
 
 
 def fill(servers: str, changelog: Changelog) -> None:

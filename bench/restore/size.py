@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench import processes
-from bench.restore.__main__ import fill, ours
+from bench.restore.__main__ import fill, ours, run_on
 from bench.restore.fill import KEY_BYTES, Changelog
 from kstreams_assign.local import LocalBroker
 
@@ -51,8 +51,7 @@ def starts(servers: str, changelog: Changelog, folder: Path) -> Iterator[process
     """Start a worker twice on the folder."""
     for start in ("cold", "warm"):
         print(f"a {start} start", file=sys.stderr)
-        words = [str(folder) if word == "FOLDER" else word for word in ours(servers, changelog)]
-        (facts,), rss_mib = processes.run(words)
+        facts, rss_mib = run_on(str(folder), ours(servers, changelog))
         state = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         yield {
             "start": start,

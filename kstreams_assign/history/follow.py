@@ -79,6 +79,8 @@ class Batches:
         self._reached = reached
 
     def __call__(self, records: DataFrame, batch: int) -> None:
+        from pyspark.errors import PySparkException
+
         started_ms = monotonic_ms()
         if batch <= self._writer.batch:
             return  # decided by a run that was killed before Spark noted it
@@ -91,8 +93,9 @@ class Batches:
         if layout.is_copy:
             try:
                 staged = derive_there(records, BatchJob(None, batch, {}, ends), tasks, layout, states.values())
-            finally:
+            except (PySparkException, OSError):
                 self._writer.refuse_other_writer()  # another run may have deleted states that this batch reads
+                raise
         else:
             staged = derive_batch(records, BatchJob(layout, batch, states, ends), tasks)
         self._reached("derived")

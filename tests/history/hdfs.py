@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,8 @@ import pyspark
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.local.jars import class_path, locked_jars
+from kstreams_assign.local.process import ChildProcess
+from kstreams_assign.local.server import joined
 from tests.worker.app import until
 
 if TYPE_CHECKING:
@@ -34,17 +35,19 @@ def hdfs(folder: Path) -> Iterator[str]:
     """An empty file system for the block: its address. ``folder`` has its blocks and its log."""
     details = folder / "details.json"
     jars = [*class_path(locked_jars(LOCK)), Path(pyspark.__file__).parent / "jars" / "*"]
-    command = [str(find_java()), *QUICK, f"-Dtest.build.data={folder}", "-cp", os.pathsep.join(map(str, jars))]
-    command += [MAIN, "-format", "-writeDetails", str(details)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    java = [str(find_java()), *QUICK, f"-Dtest.build.data={folder}", "-cp", joined(jars)]
+    command = ["/usr/bin/env", f"--chdir={folder}", *java, MAIN, "-format", "-writeDetails", str(details)]
+    holds = os.open(os.devnull, os.O_RDONLY)
     try:
-        until(lambda: _port(details) is not None or process.poll() is not None, START_LIMIT_S)
-        assert process.poll() is None, (folder / "log").read_text()
+        process = ChildProcess(command, folder / "log", tied=True, holds=holds)
+    finally:
+        os.close(holds)
+    try:
+        until(lambda: _port(details) is not None or process.ended.is_set(), START_LIMIT_S)
+        assert not process.ended.is_set(), (folder / "log").read_text()
         yield f"hdfs://127.0.0.1:{_port(details)}"
     finally:
         process.kill()
-        process.wait()
 
 
 def _port(details: Path) -> int | None:

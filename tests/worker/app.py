@@ -158,9 +158,10 @@ class Running:
     @classmethod
     def end_all(cls) -> None:
         """End those that a failed test has left: their threads draw from the random numbers of the next tests."""
-        for running in cls.at_work:
+        left = list(cls.at_work)  # each takes itself out as it ends
+        for running in left:
             running.worker.close()
-        for running in list(cls.at_work):
+        for running in left:
             running.join()
 
     def _run(self) -> None:
