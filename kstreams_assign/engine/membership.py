@@ -209,7 +209,6 @@ class Membership:
         self._draining = self._drain_reported = self._has_received = False
         self._restarting = self._restart_reported = False
         self._awaited_since_ms = 0
-        self._reported_awaited: Mapping[UUID, AwaitedProcess] | None = None
         self._joined_ms = 0
         self._loads = OwnLoads(profile.process_id, profile.trailer.balance_by, profile.loads_interval_ms)
         self._error_code = ErrorCode.NONE
@@ -294,7 +293,7 @@ class Membership:
         self.leads = False
         self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
         self._drain_reported, self._restart_reported = self._draining, self._restarting
-        self._reported_awaited, self._joined_ms = self.awaited(facts.now_ms), facts.now_ms
+        self._joined_ms = facts.now_ms
         self.reported = sums = facts.sums if facts.held else facts.kept
         profile = self._profile
         report = MemberReport(
@@ -319,17 +318,13 @@ class Membership:
             join=self._unique if self.version < UNIQUE_FIELD_VERSION else None,
             partitions=facts.partitions,
             restarting=self._restarting,
-            awaited=self._reported_awaited,
+            awaited=self.awaited(facts.now_ms),
             loads=self._loads.report(self.adopted, facts.loads),
         )
 
-    def reported_awaited(self, now_ms: int) -> Mapping[UUID, AwaitedProcess] | None:
-        """Return what the last report said of awaited processes, with the time that is left now: for a decision.
-
-        The assignment that it is from may be lost since.
-        """
-        reported = self._reported_awaited
-        return None if reported is None else count_down(reported, now_ms - self._joined_ms)
+    def joined_ago_ms(self, now_ms: int) -> int:
+        """Return the age of the last report in milliseconds: for a decision."""
+        return now_ms - self._joined_ms
 
     def awaited(self, now_ms: int) -> Mapping[UUID, AwaitedProcess] | None:
         """Return the processes that the last assignment awaits, with the time that is left; None without one."""

@@ -9,14 +9,15 @@
 
 Times are durations, because clocks of machines differ. Each member counts down by its own clock, and the shortest time
 counts, so a slow member does not prolong a wait. A report is as old as its join, and a rebalance may wait long for a
-member that has died, so the leader's own time counts as of its decision. A process is awaited only if *every* member
-that had an assignment reports it: one that missed a generation may not know that the process came back and left for
-good.
+member that has died, so the leader counts its own report down to its decision. A leader that has just joined has none:
+it counts the others' down by the time since its own join, though some may have joined later, for a wait may be shorter
+than announced, and not longer. A process is awaited only if *every* member that had an assignment reports it: one that
+missed a generation may not know that the process came back and left for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from uuid import UUID
 
@@ -67,18 +68,18 @@ NO_RESTARTS = Restarts()
 
 
 def read_restarts(
-    view: GroupView, max_delay_ms: int, now_awaited: Mapping[UUID, AwaitedProcess] | None = None
+    view: GroupView, max_delay_ms: int, leader: UUID | None = None, leader_joined_ago_ms: int = 0
 ) -> Restarts:
     """Return the restarts that these members report. A Java member knows of no waiting, so there are none with one.
 
-    ``now_awaited``: whom the leader itself has reported, with the time that is left now; None if it had no assignment.
+    ``leader_joined_ago_ms``: how long ago the leader has joined, in milliseconds: its own report is as old.
     """
     if view.foreign:
         return NO_RESTARTS
-    agreed = _agreed(view)
-    left_ms = {process: min(each.left_ms, max_delay_ms) for process, each in agreed.items()}
-    if now_awaited is not None:
-        left_ms = {p: min(left, now_awaited[p].left_ms) for p, left in left_ms.items() if p in now_awaited}
+    agreed = _agreed(view.reports_of_awaited(view.processes))
+    by_the_leader = _agreed(view.reports_of_awaited(process for process in view.processes if process == leader))
+    now = count_down(by_the_leader or agreed, leader_joined_ago_ms)
+    left_ms = {p: min(each.left_ms, now[p].left_ms, max_delay_ms) for p, each in agreed.items() if p in now}
     awaited = {process: replace(agreed[process], left_ms=left) for process, left in left_ms.items() if left > 0}
     leaving = {
         process: awaited[process].left_ms if process in awaited else max_delay_ms
@@ -94,9 +95,8 @@ def read_restarts(
     return Restarts(away, back, leaving)
 
 
-def _agreed(view: GroupView) -> dict[UUID, AwaitedProcess]:
-    """Return what all members that had an assignment report, with the least time left."""
-    reports = view.reports_of_awaited
+def _agreed(reports: Sequence[Mapping[UUID, AwaitedProcess]]) -> dict[UUID, AwaitedProcess]:
+    """Return what all these reports contain, with the least time left."""
     if not reports:
         return {}
     return {

@@ -62,11 +62,10 @@ class DecisionInput:
     """Everything a decision depends on besides the members. ``end_offsets`` is None if they could not be read.
 
     ``promised`` are the tasks that the previous round withheld, each with the process that waits for it
-    (``Adopted.promised`` of the leader's own last assignment); ``awaited`` the processes that the leader itself has
-    reported as awaited, with the time that is left now, None if it had no assignment. ``loads``: those of that
-    assignment, for tasks whose process has left. ``record_bytes_max``: the largest
-    record that the brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as known. ``own``:
-    an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
+    (``Adopted.promised`` of the leader's own last assignment). ``joined_ago_ms``: how long ago the leader has joined,
+    in milliseconds. ``loads``: those of its last assignment, for tasks whose process has left. ``record_bytes_max``:
+    the largest record that the brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as
+    known. ``own``: an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
     """
 
     application_id: str
@@ -78,7 +77,7 @@ class DecisionInput:
     end_offsets: Mapping[TopicPartition, int] | None
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
-    awaited: Mapping[UUID, AwaitedProcess] | None = None
+    joined_ago_ms: int = 0
     loads: Loads = field(default_factory=dict)
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
@@ -153,7 +152,8 @@ def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
     cluster = build_cluster(view, question, tasks, javas=choice.name == JAVA_ASSIGNOR or bool(view.foreign))
     if choice.name != JAVA_ASSIGNOR and not view.foreign:
         cluster = _as_promised(cluster, question.promised)
-    restarts = read_restarts(view, question.config.scheduled_rebalance_max_delay_ms, question.awaited)
+    max_delay_ms = question.config.scheduled_rebalance_max_delay_ms
+    restarts = read_restarts(view, max_delay_ms, question.leader, question.joined_ago_ms)
     cluster, assign = restarts.prepare(cluster, question.config.acceptable_recovery_lag), restarts.wrap(assign)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config

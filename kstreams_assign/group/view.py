@@ -7,7 +7,7 @@ process, in a version that all can read, and join again with it at once (version
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
@@ -86,10 +86,9 @@ class GroupView:
         """The processes that are about to leave and will be back soon."""
         return frozenset(c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.restarting)
 
-    @property
-    def reports_of_awaited(self) -> list[Mapping[UUID, AwaitedProcess]]:
-        """The awaited processes that each member reports, of members that had an assignment."""
-        trailers = (consumer.info.trailer for consumer in self._consumers)
+    def reports_of_awaited(self, processes: Iterable[UUID]) -> list[Mapping[UUID, AwaitedProcess]]:
+        """Return the awaited processes that each member of these processes reports, if it had an assignment."""
+        trailers = (consumer.info.trailer for process in processes for consumer in self.processes[process])
         return [trailer.awaited for trailer in trailers if trailer is not None and trailer.awaited is not None]
 
     @property

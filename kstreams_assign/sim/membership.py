@@ -201,7 +201,7 @@ class Membership:
             end_offsets=self._world.logs.end_offsets() if known_ends else None,
             now_ms=self._now_ms(),
             promised=self.machine.promised,
-            awaited=self.machine.reported_awaited(self._now_ms()),
+            joined_ago_ms=self.machine.joined_ago_ms(self._now_ms()),
             loads=self.machine.loads,
             warmup_queue=self._scenario.warmup_queue and self._kind.queues_warmups,
             own=assign(self._waited) if assign else None,

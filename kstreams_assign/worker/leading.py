@@ -31,7 +31,6 @@ from kstreams_assign.topology.internal import (
     missing_sources,
     resolve_patterns,
 )
-from kstreams_assign.wire import AwaitedProcess
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import RECORD_LIMIT
 
@@ -69,19 +68,20 @@ class Leading:
         members: Sequence[JoinedMember],
         counts: Mapping[str, int],
         promised: Mapping[TaskId, UUID],
-        awaited: Mapping[UUID, AwaitedProcess] | None = None,
+        joined_ago_ms: int = 0,
         loads: Loads = NO_LOADS,
     ) -> Mapping[str, MemberAssignment]:
         """Decide for these members. ``counts``: the partitions of each topic that they subscribe to.
 
-        ``promised``, ``awaited`` and ``loads`` are what this member's last assignment says (``DecisionInput``).
+        ``promised`` and ``loads`` are what this member's last assignment says, ``joined_ago_ms`` how long ago it has
+        joined (``DecisionInput``).
         """
         started = time.monotonic()
         view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
         try:
             question = self._question(counts, view.partitions_seen, deadline)
-            question = replace(question, promised=promised, awaited=awaited, loads=loads)
+            question = replace(question, promised=promised, joined_ago_ms=joined_ago_ms, loads=loads)
             decision, self.refused = decide(view, question), None
         except TopologyMismatch as cause:  # kafka-python's ``assign`` calls this and must not raise
             decision, self.refused = refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause

@@ -308,8 +308,8 @@ class Membership:
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
         self.handle(engine.Elected())
-        promised, awaited = self._engine.promised, self._engine.reported_awaited(wall_ms())
-        return self._leading.lead(members, counts, promised, awaited, self._engine.loads)
+        promised, joined_ago_ms = self._engine.promised, self._engine.joined_ago_ms(wall_ms())
+        return self._leading.lead(members, counts, promised, joined_ago_ms, self._engine.loads)
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
         self._predecessors.joined(self._client.member_id())

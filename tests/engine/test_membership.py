@@ -604,13 +604,8 @@ def test_in_the_kips_layout_the_leader_asks_when_the_wait_ends(next_probe_ms: in
     assert machine.engine.rejoin_at_ms == due_ms
 
 
-def test_for_a_decision_its_report_of_awaited_processes_ages_also_if_the_assignment_is_lost(machine: Machine) -> None:
-    other = UUID(int=77)
-    assert machine.engine.reported_awaited(NOW_MS) is None, "the first join reports no assignment"
-    machine.join(active(RUNS, awaited={other: AwaitedProcess(60_000)}), generation=2)
+def test_for_a_decision_it_knows_how_old_its_report_is_also_if_the_assignment_is_lost(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    reported = machine.report(replace(PROMISED, now_ms=NOW_MS + 1_000)).trailer.awaited
-    assert reported == {other: AwaitedProcess(59_000)}
+    machine.report(replace(PROMISED, now_ms=NOW_MS + 1_000))
     machine.handle(MembershipLost("lost"))
-    assert machine.engine.reported_awaited(NOW_MS + 31_000) == {other: AwaitedProcess(29_000)}
-    assert machine.engine.reported_awaited(NOW_MS + 61_000) == {}
+    assert machine.engine.joined_ago_ms(NOW_MS + 31_000) == 30_000

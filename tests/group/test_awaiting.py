@@ -169,17 +169,41 @@ def test_members_that_differ_about_the_tasks_make_those_wait_that_all_name():
 
 
 def test_a_long_join_does_not_prolong_a_wait():
-    """A rebalance that waited for a dead member: the reports are old, but the leader knows what time it is."""
+    """A rebalance that waited for a dead member: the reports are old, but the leader knows how old its own is."""
+    little = restarted()
+    for joined_ago_ms, left_ms in ((0, DELAY_MS), (7_000, DELAY_MS - 7_000), (DELAY_MS, None), (-1, DELAY_MS)):
+        assert left_of_the_third(little, FIRST, joined_ago_ms) == left_ms
+
+
+def test_a_leader_that_reports_more_time_than_another_counts_down_its_own():
+    """The other has joined later, so its report is not as old as the leader's."""
+    little = restarted()
+    little.members[SECOND].passed_ms = 5_000
+    assert left_of_the_third(little, FIRST, 5_000) == DELAY_MS - 5_000
+    assert left_of_the_third(little, FIRST, 7_000) == DELAY_MS - 7_000
+
+
+def test_a_long_join_does_not_prolong_a_wait_under_a_leader_that_has_just_joined():
+    little = restarted()
+    little.members[SECOND].passed_ms = 20_000
+    newcomer = little.add(4).process
+    for joined_ago_ms, left_ms in ((0, DELAY_MS - 20_000), (10_000, DELAY_MS - 30_000), (DELAY_MS - 20_000, None)):
+        assert left_of_the_third(little, newcomer, joined_ago_ms) == left_ms
+    assert left_of_the_third(little, FIRST, 10_000) == DELAY_MS - 20_000, "an older member knows it exactly"
+
+
+def restarted() -> LittleGroup:
+    """Return a group in which the third process is awaited, and all others know it."""
     little = group_of_three()
     restart(little, THIRD)
     little.rebalance()
+    return little
+
+
+def left_of_the_third(little: LittleGroup, leader: UUID, joined_ago_ms: int) -> int | None:
     view = read_group([member.joins(little.dialect) for member in little.members.values()])
-    reported = read_restarts(view, DELAY_MS).away
-    now = count_down(reported, 7_000)
-    assert read_restarts(view, DELAY_MS, now).away[THIRD].left_ms == reported[THIRD].left_ms - 7_000
-    assert read_restarts(view, DELAY_MS, {}).away == {}, "its time is over"
-    later = {THIRD: AwaitedProcess(reported[THIRD].left_ms + 1)}
-    assert read_restarts(view, DELAY_MS, later).away == reported, "the shortest time counts"
+    away = read_restarts(view, DELAY_MS, leader, joined_ago_ms).away
+    return away[THIRD].left_ms if away else None
 
 
 def test_a_countdown_never_gains_time():

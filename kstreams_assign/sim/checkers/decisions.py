@@ -105,9 +105,9 @@ class SameOnEveryLeader(Checker):
             return
         member = classic(other)
         asked = member.question(known_ends=question.end_offsets is not None)
-        if (asked.awaited or {}).keys() != (question.awaited or {}).keys():
-            return  # an assignment reaches members at different times, so a wait that it sets ends at different times
         again = place_tasks(member.read_group(members), asked)
+        if again.awaited.keys() != decision.awaited.keys():
+            return  # an assignment reaches members at different times, so a wait that it sets ends at different times
         if again.standing.plan.placements != decision.placements or again.inputs != _inputs(decision):
             self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
