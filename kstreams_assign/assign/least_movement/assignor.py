@@ -29,9 +29,9 @@ keeps its task unless it takes twice the time, so that a restore begins again on
 standby that has not caught up is no reason to wait: the final one is restored at once, unless the present one needs
 less than half as much.
 
-**Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
-evenly as balance requires; ``StandbyLimits`` explains this, and what is given up where it would cost too much. Even
-columns come second. With one standby a task and without tags, of all layouts as good one with the least to restore is
+**Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to all others alike,
+and each process has as many replicas as others (``StandbyLimits``). With one standby a task and without tags, of all
+layouts as good one with the least to restore is
 chosen, in groups of usual size (``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
 
 **Loads**: with loads (``balance_by``) balance is that of ``by_load``, and the number of changes is not the least: only
@@ -66,7 +66,16 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide, by load if the cluster has loads. Raises ``ConfigError`` when a client has no lag for a stateful task."""
-    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True)
+    return _by_load(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
+
+
+def least_movement_loss_proof(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as version 4: standbys are placed so that after a loss no task has to move."""
+    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_proof=True)
+    return _by_load(held, cluster, config)
+
+
+def _by_load(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Plan:
     if not cluster.loads or not why_not_rack_aware(cluster, config):
         return _decided(held, cluster, config)
     owners, unsettled = owners_by_load(held, cluster.loads)
@@ -75,13 +84,14 @@ def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
 
 
 def least_movement_by_number(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 3: loads do not count."""
-    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
+    """Decide as version 3: as version 4, but loads do not count."""
+    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_proof=True)
+    return _decided(held, cluster, config)
 
 
 def least_movement_where_most_restored(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide as version 2: a task that no process has caught up with goes on where most of it is restored."""
-    return _decided(PreviousState(cluster, config.acceptable_recovery_lag), cluster, config)
+    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, loss_proof=True), cluster, config)
 
 
 def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
@@ -89,7 +99,8 @@ def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
 
     So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
     """
-    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True), cluster, config)
+    held = PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True, loss_proof=True)
+    return _decided(held, cluster, config)
 
 
 def _decided(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Plan:

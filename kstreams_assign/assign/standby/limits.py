@@ -1,8 +1,10 @@
 """How many standbys of the tasks that one process runs belong on each other process: a table of numbers.
 
 Rows are the processes that run the tasks, columns those that hold the standbys. When a process is lost, the standbys
-of its row become active. The row is correct if each other process then runs its even share, so that no task has to
-move later.
+of its row become active. Rows are even: each other process takes over as many. So columns can be even, too, and a
+process that joins has few standbys to restore. Up to version 4 of the assignor rows were *loss-proof*: after a loss
+each process ran its even share of all tasks, and none had to move later. That saved a few warm moves, but cost more
+restores.
 """
 
 from __future__ import annotations
@@ -38,19 +40,28 @@ class StandbyLimits:
     """The rows, and the least and most standbys of each column.
 
     ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows
-    follow from the free seats after a loss: a process that runs one task less than others gets one standby more *of
-    each row*, which makes columns uneven. Where that would misplace more than a dozen standbys, and more than one for
-    every four tasks, rows follow capacities only. With ``tags`` they do too, and use only clients that differ from the
-    row's client. Columns are as even as rows allow, active tasks included.
+    follow capacities; with ``tags`` they use only clients that differ from the row's client. Columns are as even as
+    rows allow, active tasks included.
+
+    ``loss_proof``: rows follow from the free seats after a loss. A process that runs one task less than others gets one
+    standby more *of each row*, which makes columns uneven. Not with tags, nor where that would misplace more than a
+    dozen standbys, and more than one for every four tasks.
     """
 
     def __init__(
-        self, running: Counts, stateful: Counts, capacity: Counts, wanted: int, tags: TagSpread | None = None
+        self,
+        running: Counts,
+        stateful: Counts,
+        capacity: Counts,
+        wanted: int,
+        tags: TagSpread | None = None,
+        *,
+        loss_proof: bool = False,
     ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
         self.tasks = sum(stateful)
         self.tags = tags
-        self.loss_proof = tags is None
+        self.loss_proof = loss_proof and tags is None
         displaced = self._lay_out()
         if self.loss_proof and displaced > max(self.tasks / 4, MISPLACED_STANDBYS_MAX):
             self.loss_proof = False
