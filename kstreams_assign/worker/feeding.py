@@ -72,11 +72,10 @@ class Feeding:
             running.fresh = False
             self._log.emit(events.FirstRecordEvent(task=str(task), offset=records[0].offset, partition=str(partition)))
         done = 0
-        while done < len(records) and self._may_work(task, running):
-            portion = records[done : done + self._labour.portion(running, len(records) - done)]
+        while number := self._next_portion(task, running, len(records) - done):
             try:
                 with self._loop.calling():
-                    worked = self._labour.work(running, partition, portion)
+                    worked = self._labour.work(running, partition, records[done : done + number])
             except StateError as error:
                 self._loop.broken(task, error)
                 return
@@ -95,11 +94,15 @@ class Feeding:
             return
         self._loop.send_ahead(running)
 
-    def _may_work(self, task: TaskId, running: Running) -> bool:
-        """Keep house after a long call, and while a commit has to come first. False: the task stopped or pauses."""
-        while self._running.get(task) is running and not running.paused:
-            if self._labour.portion(running, 1) and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
-                return True
+    def _next_portion(self, task: TaskId, running: Running, left: int) -> int:
+        """Return how many of the records that are left to work on now; 0: the task stopped or pauses, or none is left.
+
+        Keep house after a long call, and while something else has to come first.
+        """
+        while left and self._running.get(task) is running and not running.paused:
+            number = self._labour.portion(running, left)
+            if number and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
+                return number
             self._loop.keep_house()
             self._loop.take_orders()
-        return False
+        return 0
