@@ -2,7 +2,9 @@
 
 1. A process that restarts joins once more and announces it (``MemberTrailer.restarting``).
 2. The leader enters it in every member's assignment: what it runs, and how long its tasks may wait
-   (``GroupTrailer.awaited``). The process finds itself there, closes its tasks and leaves.
+   (``GroupTrailer.awaited``). The process finds itself there, closes its tasks and leaves. The others join again at
+   once, as for a follow-up: that rebalance ends when the process has left, and no heartbeat has to say so first. (Once
+   only: a process that stays after all would be asked to join again and again.)
 3. Each member reports at its next join whom its last assignment awaits, and how much time is left. So any member can
    lead, also one that has just started.
 4. The wait ends when the process is back, or when its time is over: the leader asks for a rebalance then.
@@ -33,12 +35,14 @@ class Restarts:
     """The restarts that a decision has to consider.
 
     ``away``: awaited processes that are not in the group. ``back``: what each process ran that is in the group again.
-    ``leaving``: how long each process that announces its restart in this generation may be awaited.
+    ``leaving``: how long each process that announces its restart in this generation may be awaited. ``announced``:
+    those of them that no earlier generation awaits.
     """
 
     away: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)
     back: Mapping[UUID, frozenset[TaskId]] = field(default_factory=dict)
     leaving: Mapping[UUID, int] = field(default_factory=dict)
+    announced: frozenset[UUID] = frozenset()
 
     @property
     def clients(self) -> tuple[Client, ...]:
@@ -92,7 +96,7 @@ def read_restarts(
         if process in view.processes and process not in view.restarting
     }
     away = {process: each for process, each in awaited.items() if process not in view.processes}
-    return Restarts(away, back, leaving)
+    return Restarts(away, back, leaving, frozenset(leaving.keys() - awaited.keys()))
 
 
 def _agreed(reports: Sequence[Mapping[UUID, AwaitedProcess]]) -> dict[UUID, AwaitedProcess]:

@@ -89,7 +89,8 @@ class DecisionInput:
 class Placed:
     """The processes and members of all tasks. ``queued``: warm-ups are restored in an order, a few at a time.
 
-    ``awaited``: processes that restart, and how long the group waits for them.
+    ``awaited``: processes that restart, and how long the group waits for them. ``follow_up``: another rebalance comes
+    at once, because tasks are withheld, or a process leaves for a restart.
     """
 
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -97,6 +98,7 @@ class Placed:
     standing: LeaderState
     handed: HandedOut
     queued: bool
+    follow_up: bool
     awaited: Mapping[UUID, AwaitedProcess]
 
     @property
@@ -160,7 +162,7 @@ def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
     standing = LeaderState(cluster, assign(cluster, config), config, assign)
     handed = hand_out(view.processes, view.owners, standing.plan, tasks, cluster)
     awaited = enter_awaited(view, restarts, cluster, standing.plan)
-    return Placed(tasks, choice, standing, handed, queued, awaited)
+    return Placed(tasks, choice, standing, handed, queued, bool(handed.withheld or restarts.announced), awaited)
 
 
 def choose_assignor(
@@ -276,6 +278,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
             tasks,
             choice,
             question.leader,
+            placed.follow_up,
             next_probe_ms,
             warmups,
             at_once,

@@ -34,7 +34,7 @@ class State(Enum):
     __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
 
 
-FOLLOW_UP = "follow-up: withheld tasks can be given out"
+FOLLOW_UP = "follow-up: the leader has announced it"
 PROBE = "probing rebalance"
 
 # --- events -----------------------------------------------------------------

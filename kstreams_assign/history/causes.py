@@ -88,7 +88,8 @@ def _asked(seen: Generation) -> str | None:
     """Why a follow-up is to come, in words; None if none is."""
     name = f"generation {seen.place.generation}"
     if seen.trailer is not None and seen.trailer.followup:
-        return f"{name} held back {some(sorted(map(str, seen.trailer.withheld)))} and said that a follow-up comes"
+        held_back = f"held back {some(sorted(map(str, seen.trailer.withheld)))} and " if seen.trailer.withheld else ""
+        return f"{name} {held_back}said that a follow-up comes"
     if seen.revoked:
         return f"{name} took {some(sorted(map(str, seen.revoked)))} away, whose owners then rejoin"
     if 0 in seen.asked_ms:

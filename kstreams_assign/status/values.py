@@ -260,7 +260,7 @@ def _under_way(status: Status) -> Iterable[str]:
     )
     yield from first([warm_up_text(warmup, names[warmup.process]) for warmup in status.warmups], "warm-ups")
     if status.follow_up:
-        yield "a follow-up rebalance comes at once: tasks are between two owners"
+        yield f"a follow-up rebalance comes at once{': tasks are between two owners' if status.withheld else ''}"
     if status.next_probe_ms is not None:
         left_ms = status.next_probe_ms - status.now_ms
         yield f"a probing rebalance is due{f' in {span(left_ms)}' if left_ms > 0 else ''}"

@@ -86,12 +86,12 @@ class GroupTrailer:
 
     ``warmups``: the standbys of each process that only catch up, in the order in which they should. ``at_once``: how
     many of those a process restores at a time, if limited (the warm-up queue). ``next_probe_ms``: the wall-clock time
-    of the next probing rebalance, ``None`` if there is none. ``followup``: the rebalance that completes this one comes
-    next (KIP-429). ``withheld``: active tasks that no member gets before that. ``owners``: the decided process of each
-    active task. ``draining``: processes that are about to leave and keep only tasks without a caught-up replica
-    elsewhere. ``partitions``: the number of partitions of all source topics, ``None`` if unknown. ``awaited``:
-    processes that restart. ``loads``: those by which tasks were balanced, if they were: a new owner knows the load of
-    its task before it can measure it.
+    of the next probing rebalance, ``None`` if there is none. ``followup``: another rebalance comes at once, which gives
+    out withheld tasks (KIP-429), or those of a process that leaves for a restart. ``withheld``: active tasks that no
+    member gets before that. ``owners``: the decided process of each active task. ``draining``: processes that are about
+    to leave and keep only tasks without a caught-up replica elsewhere. ``partitions``: the number of partitions of all
+    source topics, ``None`` if unknown. ``awaited``: processes that restart. ``loads``: those by which tasks were
+    balanced, if they were: a new owner knows the load of its task before it can measure it.
     """
 
     assignor: str

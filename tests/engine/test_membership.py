@@ -552,8 +552,9 @@ def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(ma
     assert machine.reason() == engine.RESTARTING
     assert machine.report().trailer.restarting
     by_the_leader = {PROCESS: AwaitedProcess(60_000, (RUNS,))} if awaited else {}
-    effects = machine.receive(active(RUNS, awaited=by_the_leader), generation=2)
+    effects = machine.receive(active(RUNS, awaited=by_the_leader, follow_up=True), generation=2)
     assert effects[-1] == RestartAnnounced(awaited)
+    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()], "it leaves: it does not join again"
 
 
 def test_an_assignment_of_a_join_before_the_announcement_does_not_answer_it(machine: Machine) -> None:

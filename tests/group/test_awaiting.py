@@ -48,7 +48,9 @@ def test_its_tasks_wait_for_it_and_are_back_whichever_member_leads(process):
     before = little.owners()
     leaving = restart(little, process)
     assert leaving.adopted.awaited[process].left_ms == DELAY_MS
+    assert all(member.adopted.follow_up for member in little.members.values()), "no heartbeat is waited for"
     decision = little.rebalance()
+    assert not any(member.adopted.follow_up for member in little.members.values())
     stateful = {task for task, owner in before.items() if owner == process and task.subtopology == 0}
     assert decision.waiting == dict.fromkeys(stateful, process)
     assert decision.wait_ends_ms == little.now_ms + DELAY_MS
@@ -118,7 +120,7 @@ def test_otherwise_nothing_waits(end):
         for member in little.members.values():
             member.knows_restarts = False
     else:
-        assert leaving.adopted.awaited == {}
+        assert (leaving.adopted.awaited, leaving.adopted.follow_up) == ({}, False)
     little.remove(3)
     decision = little.rebalance()
     assert decision.waiting == {}
@@ -145,6 +147,7 @@ def test_two_announcements_keep_the_time_of_the_first():
     for member in little.members.values():
         member.passed_ms = 4_000
     assert little.rebalance().awaited[THIRD].left_ms == DELAY_MS - 4_000
+    assert not any(member.adopted.follow_up for member in little.members.values()), "it did not leave at once"
 
 
 def test_in_the_kips_layout_it_is_the_same():

@@ -55,6 +55,13 @@ def test_its_tasks_wait_and_nothing_moves_or_is_restored():
     assert waits(played)
 
 
+def test_the_others_take_over_what_does_not_wait_without_a_heartbeat_first():
+    played = play_with(Fault(60_000, "restart", 1, 20_000))
+    left_s = lines_of(played, "P1", "restarts")[0][0]
+    runs_s = min(at for name in ("P0", "P2") for at, text in lines_of(played, name, "assigned") if "1_1" in text)
+    assert left_s < runs_s < left_s + 0.3, "the stateless task of P1"
+
+
 def test_a_process_that_never_comes_back_is_awaited_for_a_minute():
     played = play_with(Fault(60_000, "restart", 1, 10_000_000))
     assert played.violations == ()
@@ -123,7 +130,7 @@ def test_a_rolling_restart_restores_nothing_and_moves_nothing():
 
 def test_a_wait_that_is_never_counted_down_is_noticed(monkeypatch):
     monkeypatch.setattr(engine, "count_down", lambda awaited, _: dict(awaited))
-    played = play_with(Fault(60_000, "restart", 1, 10_000_000))
+    played = play_with(Fault(20_000, "restart", 1, 10_000_000))
     assert {violation.invariant for violation in played.violations} == {"tasks wait only as announced"}
 
 

@@ -124,7 +124,7 @@ def test_a_join_a_scale_out_and_a_departure_read_as_sentences():
     moving = {NEWCOMER: {}, FOLDER: {"active": ("0_0",), "standby": ("0_1",)}}
     story.decide(moving, changed={"0_1": (FOLDER, NEWCOMER)}, withheld=("0_1",))
     story.assign(3, active=("0_0",), standby=("0_1",), follow_up=True)
-    story.say(JoiningEvent(reason="follow-up: withheld tasks can be given out"))
+    story.say(JoiningEvent(reason="follow-up: the leader has announced it"))
     story.decide({FOLDER: {"active": ("0_0",), "standby": ("0_1",)}, NEWCOMER: {"active": ("0_1",)}})
     story.assign(4, active=("0_0",), standby=("0_1",))
     story.say(JoiningEvent(reason="the group rebalances"), MINUTE_MS)
@@ -154,7 +154,7 @@ This member leads the group and assigned 1 active task and 1 standby to 2 proces
 Task 0_1 moves from process 5c7ff2e1 to process 9e0d41aa.
 Task 0_1 waits for the current owner to release it; a follow-up rebalance comes next.
 Generation 3 gives this member 1 active task and 1 standby: it gains 1 standby (0_1) and gives up 1 active task (0_1).
-This member joins the next generation: follow-up: withheld tasks can be given out.
+This member joins the next generation: follow-up: the leader has announced it.
 This member leads the group and assigned 2 active tasks and 1 standby to 2 processes (least_movement, 12 ms).
 Generation 4 gives this member 1 active task and 1 standby: the same as before.
 This member joins the next generation: the group rebalances.

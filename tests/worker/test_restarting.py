@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kstreams_assign.events import AssignedEvent, ClosedEvent, DecisionEvent, RestartAnnouncedEvent, RunningEvent
-from tests.worker.app import PARTITIONS, App
+from tests.worker.app import PARTITIONS, App, Running
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 SETTINGS = {"acceptable_recovery_lag": 0, "early_probing_floor_ms": 1_000}
+
+
+def start_two(app: App, settings: Mapping[str, Any]) -> list[Running]:
+    """Return two workers that have counted all words."""
+    app.send(WORDS)
+    workers = [app.start(number, **settings) for number in (1, 2)]
+    for process in workers:
+        process.until_event(RunningEvent)
+    app.until_counted()
+    return workers
 
 
 def active(process) -> tuple[str, ...]:
@@ -51,11 +64,7 @@ def test_a_process_that_does_not_come_back_is_awaited_only_so_long(broker: str, 
     app = App(broker, "not-back", tmp_path)
     settings = {**SETTINGS, "scheduled_rebalance_max_delay_ms": 3_000}
     try:
-        app.send(WORDS)
-        first, second = (app.start(number, **settings) for number in (1, 2))
-        for process in (first, second):
-            process.until_event(RunningEvent)
-        app.until_counted()
+        first, second = start_two(app, settings)
         first.worker.close(restart=True)
         first.until_event(ClosedEvent)
         second.until(lambda _: len(active(second)) == PARTITIONS)
@@ -76,5 +85,24 @@ def test_the_last_worker_closes_at_once(broker: str, tmp_path: Path) -> None:
         alone.worker.close(restart=True)
         alone.until_event(ClosedEvent)
         app.start(1, **SETTINGS).until_running(PARTITIONS)
+    finally:
+        app.stop()
+
+
+def test_tasks_with_a_standby_go_on_there_without_waiting_for_a_heartbeat(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "to-the-standby", tmp_path)
+    settings = {"num_standby_replicas": 1, "heartbeat_interval_ms": 7_000, "session_timeout_ms": 30_000}
+    try:
+        first, second = start_two(app, settings)
+        second.until(lambda _: len(active(first)) == len(active(second)) == PARTITIONS // 2)
+        second.until(lambda _: second.reported(AssignedEvent)[-1].standby == active(first))
+        first.worker.close(restart=True)
+        first.until_event(ClosedEvent)
+        left_s = time.monotonic()
+        second.until(lambda _: len(active(second)) == PARTITIONS)
+        assert time.monotonic() - left_s < 5, "the next heartbeat is in 7 s"
+        assert [event.awaited for event in first.reported(RestartAnnouncedEvent)] == [True]
+        app.send(WORDS)
+        app.until_counted()
     finally:
         app.stop()
