@@ -36,7 +36,7 @@ from kstreams_assign.assign.least_movement.assignor import (
     least_movement,
     least_movement_by_number,
     least_movement_by_rank,
-    least_movement_loss_proof,
+    least_movement_loss_first,
     least_movement_where_most_restored,
 )
 from kstreams_assign.assign.load_balance import Loads, is_load_balanced, sum_loads
@@ -59,7 +59,7 @@ VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
             1: least_movement_by_rank,
             2: least_movement_where_most_restored,
             3: least_movement_by_number,
-            4: least_movement_loss_proof,
+            4: least_movement_loss_first,
             5: least_movement,
         },
         "high_availability": {1: high_availability},

@@ -34,8 +34,8 @@ class PreviousState:
     ``cold_restore[task]`` the offsets that they have to restore. ``owner[task]`` ran the task before, or is
     ``NO_CLIENT``. ``by_rank``: a caught-up replica counts as complete, as in version 1 of the assignor; otherwise its
     missing offsets count. ``moves_restores``: a task that no client has caught up with is no reason to move it first to
-    the most caught-up one, as from version 3 on. ``loss_proof``: standbys are placed for the loss of any client, as up
-    to version 4.
+    the most caught-up one, as from version 3 on. ``loss_first``: standbys are placed for the loss of any client first,
+    and evenly then, as up to version 4.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PreviousState:
         *,
         by_rank: bool = False,
         moves_restores: bool = False,
-        loss_proof: bool = False,
+        loss_first: bool = False,
     ) -> None:
         self.clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
         self.capacity = [client.capacity for client in self.clients]
@@ -53,7 +53,7 @@ class PreviousState:
         self.tasks = sorted_tasks(cluster.stateful) + (sorted_tasks(cluster.stateless) if cluster.stateless else [])
         self.acceptable = acceptable_recovery_lag
         self.moves_restores = moves_restores
-        self.loss_proof = loss_proof
+        self.loss_first = loss_first
         self.numbers = {task: number for number, task in enumerate(self.tasks)}
         self.reported_lags: list[dict[int, int]] = [{} for _ in self.tasks]
         self.unreported_lag = self._read_lags() + [0] * (len(self.tasks) - self.stateful)

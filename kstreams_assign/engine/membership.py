@@ -405,7 +405,7 @@ class Membership:
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
         self._awaited_since_ms = now_ms
-        if self._restart_reported:  # it leaves, and the follow-up is for the others
+        if self._restart_reported and not self._drain_reported:  # it leaves: the follow-up is for the others
             adopted = replace(adopted, follow_up=False)
         if event.leads and not self._profile.dialect.tells_probe:
             adopted = _with_the_end_of_waits(adopted, now_ms)

@@ -84,6 +84,10 @@ def converged(cluster, config, ends, offsets_per_round):
     return converge(cluster, config, least_movement, ends, offsets_per_round=offsets_per_round, rounds_max=rounds_max)
 
 
+ROUNDING = 1e-9
+"""A move that is allowed by less may be refused: it depends on the order of the sums."""
+
+
 def slow_moves(cluster, owners):
     """Yield each single move that the stated thresholds allow."""
     tasks = sorted(owners)
@@ -94,7 +98,7 @@ def slow_moves(cluster, owners):
     for task, (goal, own) in product(tasks, threads.items()):
         source = owners[task]
         apart = level[source] - level[goal] > IMBALANCE_MAX * mean
-        if apart and level[goal] + weights[task] / own <= level[source] - GAIN_MIN * mean:
+        if apart and level[goal] + weights[task] / own <= level[source] - GAIN_MIN * mean - ROUNDING:
             yield task, goal
 
 

@@ -557,6 +557,14 @@ def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(ma
     assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()], "it leaves: it does not join again"
 
 
+def test_a_member_that_was_about_to_restart_and_drains_leaves_after_the_follow_up(machine: Machine) -> None:
+    machine.handle(RestartAsked(), DrainAsked())
+    assert machine.reason() == engine.RESTARTING
+    machine.report()
+    effects = machine.receive(Adopted({}, frozenset(), frozenset(), follow_up=True, draining=True), generation=2)
+    assert not any(isinstance(effect, Drained) for effect in effects), "its task is not released yet"
+
+
 def test_an_assignment_of_a_join_before_the_announcement_does_not_answer_it(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
     assert not machine.report().trailer.restarting

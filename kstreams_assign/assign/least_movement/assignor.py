@@ -29,10 +29,10 @@ keeps its task unless it takes twice the time, so that a restore begins again on
 standby that has not caught up is no reason to wait: the final one is restored at once, unless the present one needs
 less than half as much.
 
-**Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to all others alike,
-and each process has as many replicas as others (``StandbyLimits``). With one standby a task and without tags, of all
-layouts as good one with the least to restore is
-chosen, in groups of usual size (``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
+**Standbys** stay where they are, and are spread so that each process has as many replicas as others, and, as far as
+that allows, so that when any process is lost no task has to move later (``StandbyLimits``). With one standby a task and
+without tags, of all layouts as good one with the least to restore is chosen, in groups of usual size
+(``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
 
 **Loads**: with loads (``balance_by``) balance is that of ``by_load``, and the number of changes is not the least: only
 property 1, and that it comes to rest, hold as they do by number. Standbys are placed by number. A rack-aware strategy
@@ -69,9 +69,9 @@ def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     return _by_load(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
 
 
-def least_movement_loss_proof(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 4: standbys are placed so that after a loss no task has to move."""
-    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_proof=True)
+def least_movement_loss_first(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as version 4: standbys are placed so that after a loss no task has to move, and evenly only then."""
+    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_first=True)
     return _by_load(held, cluster, config)
 
 
@@ -85,13 +85,13 @@ def _by_load(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Pla
 
 def least_movement_by_number(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide as version 3: as version 4, but loads do not count."""
-    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_proof=True)
+    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_first=True)
     return _decided(held, cluster, config)
 
 
 def least_movement_where_most_restored(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide as version 2: a task that no process has caught up with goes on where most of it is restored."""
-    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, loss_proof=True), cluster, config)
+    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, loss_first=True), cluster, config)
 
 
 def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
@@ -99,7 +99,7 @@ def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
 
     So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
     """
-    held = PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True, loss_proof=True)
+    held = PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True, loss_first=True)
     return _decided(held, cluster, config)
 
 

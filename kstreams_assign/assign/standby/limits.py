@@ -1,10 +1,9 @@
 """How many standbys of the tasks that one process runs belong on each other process: a table of numbers.
 
 Rows are the processes that run the tasks, columns those that hold the standbys. When a process is lost, the standbys
-of its row become active. Rows are even: each other process takes over as many. So columns can be even, too, and a
-process that joins has few standbys to restore. Up to version 4 of the assignor rows were *loss-proof*: after a loss
-each process ran its even share of all tasks, and none had to move later. That saved a few warm moves, but cost more
-restores.
+of its row become active. A row is *loss-proof* if each other process then runs its even share, so that no task has to
+move later. Columns are even if each process has as many replicas as others; then one that joins has few standbys to
+restore. Even columns come first: uneven ones cost more restores than they save, also where processes are lost.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ class StandbyLimits:
     """The rows, and the least and most standbys of each column.
 
     ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows
-    follow capacities; with ``tags`` they use only clients that differ from the row's client. Columns are as even as
-    rows allow, active tasks included.
+    follow from the free seats after a loss: a process that runs one task less than others gets one standby more *of
+    each row*. Where that would make columns uneven, rows follow capacities only. With ``tags`` they do too, and use
+    only clients that differ from the row's client. Columns are as even as rows allow, active tasks included.
 
-    ``loss_proof``: rows follow from the free seats after a loss. A process that runs one task less than others gets one
-    standby more *of each row*, which makes columns uneven. Not with tags, nor where that would misplace more than a
+    ``loss_first``: as up to version 4 of the assignor, columns may become uneven, unless that misplaces more than a
     dozen standbys, and more than one for every four tasks.
     """
 
@@ -56,21 +55,31 @@ class StandbyLimits:
         wanted: int,
         tags: TagSpread | None = None,
         *,
-        loss_proof: bool = False,
+        loss_first: bool = False,
     ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
         self.tasks = sum(stateful)
         self.tags = tags
-        self.loss_proof = loss_proof and tags is None
-        displaced = self._lay_out()
-        if self.loss_proof and displaced > max(self.tasks / 4, MISPLACED_STANDBYS_MAX):
+        self.loss_proof = tags is None
+        even = self._lay_out()
+        if self.loss_proof and not (self._misplaces_few(even) if loss_first else self._is_even(even)):
             self.loss_proof = False
             self._lay_out()
         self.column_low = [int(share + EPSILON) for share in self.share]
         self.column_high = [int(share + 1 - EPSILON) for share in self.share]
 
-    def _lay_out(self) -> float:
-        """Make rows and columns; return how many standbys they misplace.
+    def _misplaces_few(self, even: Sequence[float]) -> bool:
+        misplaced = sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
+        return misplaced <= max(self.tasks / 4, MISPLACED_STANDBYS_MAX)
+
+    def _is_even(self, even: Sequence[float]) -> bool:
+        return all(
+            int(other + EPSILON) - EPSILON <= share <= int(other + 1 - EPSILON) + EPSILON
+            for share, other in zip(self.share, even, strict=True)
+        )
+
+    def _lay_out(self) -> list[float]:
+        """Make rows and columns; return the columns as they would be if rows set no limits.
 
         Clients of the same kind share a row; their own cell is ignored.
         """
@@ -82,8 +91,7 @@ class StandbyLimits:
                 made[kind] = self._row(client)
             self.rows.append(made[kind])
         self.share = self._columns(*self._column_limits())
-        even = self._columns([0] * len(self.capacity), [self.tasks - own for own in self.stateful])
-        return sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
+        return self._columns([0] * len(self.capacity), [self.tasks - own for own in self.stateful])
 
     def _row(self, client: int) -> Row:
         """Return the row: one standby of each task goes to its future owner; the others follow capacities, or tags."""

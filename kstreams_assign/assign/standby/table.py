@@ -28,7 +28,7 @@ class StandbyTable:
         for owner in owners[held.stateful :]:
             running[owner] += 1
         stateful = [len(tasks) for tasks in self.tasks_of]
-        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, loss_proof=held.loss_proof)
+        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, loss_first=held.loss_first)
         self.copies: list[list[int]] = [[] for _ in self.owners]
         self.cell: list[dict[int, int]] = [{} for _ in held.clients]
         self.column = [0] * len(held.clients)
