@@ -49,6 +49,7 @@ def encode_group(
     """Return every readable member's assignment. The probe goes to the leader process's first consumer.
 
     So does the rebalance at ``wait_ends_ms``, when the first wait for one of the ``awaited`` processes ends.
+    ``follow_up``: all members join again at once.
     ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time, if limited.
     ``loads`` are those by which tasks were balanced. ``trim`` says what is left out to keep the group's record small
     (``group.size``).

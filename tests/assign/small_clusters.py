@@ -213,7 +213,8 @@ def faults(small: Small) -> list[str]:
         texts.append("does not come to rest")
     if not is_instance_balanced(rounds[-1].plan.owners, cluster.capacities):
         texts.append("is not balanced")
-    return texts + _dear_owners(small, cluster, rounds) + _uneven_replicas(small, last) + _dear_standbys(small, cluster)
+    texts += _dear_owners(small, cluster, rounds) + _uneven_replicas(small, last) + _dear_standbys(small, cluster)
+    return texts + (_left_alone(small, last) if _is_loss_proof(small, last) else [])
 
 
 def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
@@ -239,6 +240,26 @@ def _uneven_replicas(small: Small, at_rest: Cluster) -> list[str]:
     if not small.standbys or len(set(small.threads)) > 1 or max(replicas) - min(replicas) < 2:
         return []
     return [f"replicas are uneven: {replicas}"]
+
+
+def _is_loss_proof(small: Small, at_rest: Cluster) -> bool:
+    if not small.standbys or len(small.threads) < 3:
+        return False
+    held = PreviousState(at_rest, small.acceptable, moves_restores=True)
+    return StandbyTable(held, final_owners(held), small.standbys, None).limits.loss_proof
+
+
+def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
+    """Lose each process in turn: later moves may only make room, as without any standby."""
+    texts = []
+    for lost in at_rest.clients:
+        rest = tuple(client for client in at_rest.clients if client is not lost)
+        left = Cluster(rest, at_rest.stateful, at_rest.stateless)
+        rounds = converge(left, small.config, least_movement, dict.fromkeys(left.stateful, END), rounds_max=50)
+        bound = owner_changes_lower_bound(previous_owners(left), left.capacities, left.tasks)
+        if sum(len(round_.changed) for round_ in rounds) != bound:
+            texts.append(f"when process {lost.process_id.int} is lost, tasks move that need not")
+    return texts
 
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:

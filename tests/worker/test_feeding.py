@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import pytest
 
-from kstreams_assign import Config, Record, Task, TaskId, TopicPartition
+from kstreams_assign import Config, Record, StateError, Task, TaskId, TopicPartition
 from kstreams_assign.adapters.clock import Clocks
+from kstreams_assign.events import Event
 from kstreams_assign.model import Store, SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.memory_stores import MemoryStores
@@ -63,8 +63,10 @@ class Loop:
 
     def send_ahead(self, running: Running) -> None: ...
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
+    def broken(self, task: TaskId, error: StateError) -> None:
+        raise AssertionError(task) from error
+
+    def emit(self, event: Event) -> None: ...
 
 
 @pytest.mark.parametrize("due_ms", range(1, TURN_MS))
