@@ -68,8 +68,10 @@ def test_it_is_balanced_counts_every_order_and_publishes_on_loopback_only(stack,
         assert {binding["HostIp"] for bound in ports if bound for binding in bound} == {"127.0.0.1"}
     until(ready, WITHIN_S, "the second worker is ready")
     container = stack.container("orders")
-    docker("stop", "--time", "20", container)
-    sent = int(re.search(r"(\d+) orders sent", stack.logs("orders"))[1])
+    docker("stop", "--time", "60", container)
+    said = re.search(r"(\d+) orders sent", stack.logs("orders"))
+    assert said is not None, (inspected(container)["State"], stack.logs("orders"))
+    sent = int(said[1])
     assert sent > 0
     until(lambda: counted() >= sent, WITHIN_S, f"{sent} orders counted")
     assert counted() == sent

@@ -1,7 +1,7 @@
-"""``python -m tests.history.cluster_driver MASTER MARKS CONF``: a driver of ``history follow`` as a process.
+"""``python -m tests.history.cluster_driver MASTER MARKS CONF EXECUTORS``: a driver of ``history follow`` as a process.
 
-It prints how many executors there are. It takes runs from standard input, one JSON object a line, and prints a JSON
-line for each batch, and one at the end of each run. All runs share one Spark.
+It waits for so many executors, and prints how many there are. It takes runs from standard input, one JSON object a
+line, and prints a JSON line for each batch, and one at the end of each run. All runs share one Spark.
 
 MARKS is a folder. A file ``kill-executor`` there makes the next Spark task kill its executor once all its files are
 written, and ``kill-driver`` makes this process die when the tables are half written.
@@ -28,9 +28,12 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.history.source import Broker
 from kstreams_assign.history.staging import BatchJob
+from tests.worker.app import until
 
 KILL_EXECUTOR, KILL_DRIVER = "kill-executor", "kill-driver"
 HALF_WRITTEN = "published task_placements"
+PATIENCE_S = 200
+"""A JVM takes long to start on a machine that does ten other things."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,13 @@ class MarkingJob:
             os.kill(executor.pid, signal.SIGKILL)
 
 
-def main(master: str, marks: str, conf: str) -> None:
+def main(master: str, marks: str, conf: str, executors: str) -> None:
     """Start Spark, then do each run that standard input names."""
     follow.BatchJob = lambda *fields: MarkingJob(BatchJob(*fields), marks)  # type: ignore[assignment,misc]
     with spark_session(master, log=Path(marks, "driver.log"), settings=json.loads(conf)) as session:
-        executors = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        print_line({"executors": len(executors) - 1})  # the driver is listed, too
+        tracker = session.sparkContext._jsc.sc().statusTracker()
+        until(lambda: len(tracker.getExecutorInfos()) > int(executors), PATIENCE_S)  # the driver is listed, too
+        print_line({"executors": len(tracker.getExecutorInfos()) - 1})
         for line in sys.stdin:
             asked = json.loads(line)
             layout, source = Layout(Path(asked["out"])), Broker(**asked["source"])

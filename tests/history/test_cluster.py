@@ -140,7 +140,7 @@ class Driver:
 
 @contextmanager
 def driver(cluster: Cluster, marks: Path, **conf: str) -> Iterator[Driver]:
-    arguments = [cluster.url, str(marks), json.dumps({**SETTINGS, **conf})]
+    arguments = [cluster.url, str(marks), json.dumps({**SETTINGS, **conf}), str(len(cluster.workers))]
     command = [sys.executable, "-m", cluster_driver.__name__, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
