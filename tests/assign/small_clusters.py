@@ -243,10 +243,13 @@ def _uneven_replicas(small: Small, at_rest: Cluster) -> list[str]:
 
 
 def _is_loss_proof(small: Small, at_rest: Cluster) -> bool:
+    """Return whether the standbys are where a loss of any process wants them."""
     if not small.standbys or len(small.threads) < 3:
         return False
     held = PreviousState(at_rest, small.acceptable, moves_restores=True)
-    return StandbyTable(held, final_owners(held), small.standbys, None).limits.loss_proof
+    owners = final_owners(held)
+    table = StandbyTable(held, owners, small.standbys, None)
+    return table.limits.loss_proof and not layout_cost(table, final_standbys(held, owners, small.config))[2]
 
 
 def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
@@ -263,7 +266,7 @@ def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
 
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
-    """Compare with all layouts: distances of cells and columns from their limits, and offsets to restore."""
+    """Compare with all layouts: distances of columns from their limits, and offsets to restore."""
     held = PreviousState(cluster, small.acceptable, moves_restores=True)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
@@ -276,13 +279,12 @@ def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
     mine = layout_cost(table, final_standbys(held, owners, small.config))
     best = min(layout_cost(table, layout) for layout in product(*choices))
     if mine[0] > best[0]:
-        return [f"cells are {mine[0]} off, {best[0]} would do"]
-    if mine[1] > best[1]:
-        return [f"columns of standbys are {mine[1]} off, {best[1]} would do"]
-    return [f"standbys restore {mine[2]} offsets, {best[2]} would do"] if mine[2] > best[2] else []
+        return [f"columns of standbys are {mine[0]} off, {best[0]} would do"]
+    return [f"standbys restore {mine[1]} offsets, {best[1]} would do"] if mine[1] > best[1] else []
 
 
 def layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
+    """Return how far columns are off their limits, the offsets to restore, and how far cells are off."""
     cells: Counter[tuple[int, int]] = Counter()
     columns: Counter[int] = Counter()
     restored = 0
@@ -306,4 +308,4 @@ def layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
         max(limits.column_low[client] - columns[client], columns[client] - limits.column_high[client], 0)
         for client in clients
     )
-    return off, uneven, restored
+    return uneven, restored, off

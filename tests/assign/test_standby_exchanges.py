@@ -13,6 +13,7 @@ from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags, appl
 from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.standby import exchanges
+from kstreams_assign.assign.standby import table as tables
 from kstreams_assign.assign.standby.spread import final_standbys
 from kstreams_assign.assign.standby.table import StandbyTable
 from kstreams_assign.model import TaskId
@@ -44,19 +45,18 @@ def table_of(cluster: Cluster) -> StandbyTable:
 
 
 def least_cost(table: StandbyTable) -> tuple[int, int, int]:
-    """The least distances of cells and columns from their limits, then offsets to restore, by network simplex."""
+    """The least distance of columns from their limits, then offsets to restore, then that of cells: network simplex."""
     limits, clients, number = table.limits, range(len(table.column)), len(table.owners)
     dearest = 1 + max(table.held.rank(task, client) for task in range(number) for client in clients)
-    column_price = number * dearest
-    cell_price = column_price * (2 * number + 1)
+    cell_price, offset_price = 1, 2 * number + 1
+    column_price = number * dearest * offset_price
     graph = nx.MultiDiGraph()
     for task, owner in enumerate(table.owners):
         graph.add_node(("task", task), demand=-1)
         for client in clients:
             if client != owner:
-                graph.add_edge(
-                    ("task", task), ("cell", owner, client), capacity=1, weight=table.held.rank(task, client)
-                )
+                price = offset_price * table.held.rank(task, client)
+                graph.add_edge(("task", task), ("cell", owner, client), capacity=1, weight=price)
     for owner in set(table.owners):
         row = limits.rows[owner]
         for client in clients:
@@ -83,12 +83,26 @@ def _add_limits(graph: nx.MultiDiGraph, source: object, goal: object, low: int, 
 
 @settings(max_examples=examples(250), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_no_layout_that_is_as_good_has_less_to_restore(seed):
+def test_no_layout_that_is_as_even_has_less_to_restore(seed):
     cluster = changed_group(Random(seed))
     if len(cluster.clients) > 2:
         table = table_of(cluster)
         layout = final_standbys(table.held, final_owners(table.held), CONFIG)
-        assert layout_cost(table, layout) == least_cost(table)
+        assert layout_cost(table, layout)[:2] == least_cost(table)[:2]
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_of_the_cheapest_layouts_it_is_the_best_for_a_loss(seed):
+    random = Random(seed)
+    cluster = changed_group(random)
+    if len(cluster.clients) > 2:
+        table = table_of(cluster)
+        clients = range(len(cluster.clients))
+        for task, owner in enumerate(table.owners):
+            table.put(task, random.choice([client for client in clients if client != owner]))
+        exchanges.Exchanges(table).settle()
+        assert layout_cost(table, table.copies) == least_cost(table)
 
 
 def restored(small: Small) -> int:
@@ -109,7 +123,7 @@ UNLUCKY = Small(("---", "--F", "FR-"), (0, 0, 0), (1, 1, 1), 1)
 
 def test_an_exchange_saves_a_replica(monkeypatch):
     fewest = restored(UNLUCKY)
-    monkeypatch.setattr(exchanges, "PLACES_MAX", 0)
+    monkeypatch.setattr(tables, "PLACES_MAX", 0)
     assert restored(UNLUCKY) == fewest + 1
 
 

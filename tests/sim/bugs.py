@@ -371,7 +371,7 @@ BUGS = (
         121,
     ),
     Bug(
-        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 14
+        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 29
     ),
     Bug(
         "the lease counts from when an answer is read",

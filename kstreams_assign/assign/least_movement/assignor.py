@@ -29,10 +29,11 @@ keeps its task unless it takes twice the time, so that a restore begins again on
 standby that has not caught up is no reason to wait: the final one is restored at once, unless the present one needs
 less than half as much.
 
-**Standbys** stay where they are, and are spread so that each process has as many replicas as others, and, as far as
-that allows, so that when any process is lost no task has to move later (``StandbyLimits``). With one standby a task and
-without tags, of all layouts as good one with the least to restore is chosen, in groups of usual size
-(``standby.exchanges``). Otherwise few replicas are made, but not always the fewest.
+**Standbys** stay where they are, and are spread so that each process has as many replicas as others. With one standby a
+task and without tags, in groups of usual size, of all such layouts one with the least to restore is chosen
+(``standby.exchanges``); that no task has to move later when a process is lost counts as far as it adds nothing to
+restore. Otherwise it counts as far as replicas stay even (``StandbyLimits``), and few replicas are made, but not always
+the fewest.
 
 **Loads**: with loads (``balance_by``) balance is that of ``by_load``, and the number of changes is not the least: only
 property 1, and that it comes to rest, hold as they do by number. Standbys are placed by number. A rack-aware strategy

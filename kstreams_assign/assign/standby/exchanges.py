@@ -1,8 +1,9 @@
-"""The cheapest layout of standbys: of all as good ones, by cells and columns, the one with the least to restore.
+"""The cheapest layout of standbys: columns as even as possible, then the least to restore, then the best cells.
 
 A minimum cost flow in integers, from tasks by way of cells and columns. ``Exchanges`` looks for a cycle of tasks, each
 of which gives the place of a standby to the next, that lowers the total, until none exists (Klein's theorem: then the
-total is minimal). ``settle`` makes the layout that it begins with, in which usually few replicas too many are made.
+total is minimal). ``settle`` makes the layout that it begins with; where that restores no more than any layout must, no
+cycle is looked for, even if cells could be better. Up to version 4 of the assignor cells come first, then columns.
 """
 
 from __future__ import annotations
@@ -16,16 +17,10 @@ from kstreams_assign.assign.standby.table import StandbyTable
 Arc = tuple[int, int]
 """(price, the node it leads to)."""
 
-PLACES_MAX = 8_000
-"""Tasks times clients up to which the cheapest layout is looked for: it takes milliseconds. Beyond, moves are few."""
-
 
 def lower_cost(table: StandbyTable) -> None:
-    """Exchange standbys until no layout that is as good has less to restore.
-
-    Only for one standby a task, without client tags, in groups of up to ``PLACES_MAX`` tasks times clients.
-    """
-    if table.wanted == 1 and table.tags is None and len(table.owners) * len(table.column) <= PLACES_MAX:
+    """Exchange standbys until no layout that is as good has less to restore, where that can be found."""
+    if table.exact:
         restores = sum(table.held.rank(task, client) for task, (client,) in enumerate(table.copies))
         if not _is_within_limits(table) or (restores > new_restores(table) and restores > least_restores(table)):
             Exchanges(table).settle()
@@ -38,7 +33,7 @@ def _is_within_limits(table: StandbyTable) -> bool:
         for low, own, high in zip(limits.column_low, table.column, limits.column_high, strict=True)
     ):
         return False
-    return all(
+    return limits.rows_last or all(
         all(count <= row.most[client] for client, count in table.cell[owner].items())
         and all(table.count(owner, client) >= row.least[client] for client in row.due if client != owner)
         for owner, row in enumerate(limits.rows)
@@ -82,8 +77,12 @@ class Exchanges:
         self.hub = self.columns + self.clients
         ranks = (table.held.rank_of(lag) for lags in table.held.reported_lags for lag in lags.values())
         dearest = max([0, *table.held.cold, *ranks])
-        self.column_price = 2 * self.tasks * dearest + 1
-        self.cell_price = self.column_price * (2 * self.tasks + 1)
+        if table.limits.rows_last:
+            self.cell_price, self.offset_price = 1, 2 * self.tasks + 1
+            self.column_price = (2 * self.tasks * dearest + 1) * self.offset_price
+        else:
+            self.offset_price, self.column_price = 1, 2 * self.tasks * dearest + 1
+            self.cell_price = self.column_price * (2 * self.tasks + 1)
         self.placed: list[set[int]] = [set() for _ in range(self.clients * self.clients)]
         for task, (client,) in enumerate(table.copies):
             self.placed[self._cell(table.owners[task], client) - self.tasks].add(task)
@@ -127,15 +126,15 @@ class Exchanges:
         return self._from_hub()
 
     def _from_task(self, task: int) -> Iterator[Arc]:
-        owner, copies, rank = self.table.owners[task], self.table.copies[task], self.table.held.rank
+        owner, copies = self.table.owners[task], self.table.copies[task]
         for client in range(self.clients):
             if client != owner and client not in copies:
-                yield rank(task, client), self._cell(owner, client)
+                yield self._restore_price(task, client), self._cell(owner, client)
 
     def _from_cell(self, owner: int, client: int) -> Iterator[Arc]:
-        cell, rank = self._cell(owner, client), self.table.held.rank
+        cell = self._cell(owner, client)
         yield self._cell_price(owner, client, 1), self.columns + client
-        yield from ((-rank(task, client), task) for task in sorted(self.placed[cell - self.tasks]))
+        yield from ((-self._restore_price(task, client), task) for task in sorted(self.placed[cell - self.tasks]))
 
     def _from_column(self, client: int) -> Iterator[Arc]:
         yield self._column_price(client, 1), self.hub
@@ -147,6 +146,9 @@ class Exchanges:
         for client, count in enumerate(self.table.column):
             if count:
                 yield self._column_price(client, -1), self.columns + client
+
+    def _restore_price(self, task: int, client: int) -> int:
+        return self.offset_price * self.table.held.rank(task, client)
 
     def _cell_price(self, owner: int, client: int, more: int) -> int:
         row, count = self.table.limits.rows[owner], self.table.count(owner, client)

@@ -38,7 +38,7 @@ def keep(table: StandbyTable) -> None:
 
 def _candidates(table: StandbyTable, task: int) -> list[tuple[int, int, int, bool, int]]:
     owner, column, tags = table.owners[task], table.column, table.tags
-    cell, most, high = table.cell[owner], table.limits.rows[owner].most, table.limits.column_high
+    cell, most, high = table.cell[owner], table.rows[owner].most, table.limits.column_high
     return [
         (
             rank,
@@ -63,7 +63,7 @@ def fill(table: StandbyTable) -> None:
 def _due(table: StandbyTable, owner: int, lacks: int) -> Gift:
     """Return what the cells of a row lack of their minimum."""
     gift: Gift = {}
-    row = table.limits.rows[owner]
+    row = table.rows[owner]
     for client in row.due:
         if client != owner and lacks > 0:
             number = min(lacks, row.least[client] - table.count(owner, client))
@@ -90,7 +90,7 @@ def _places(table: StandbyTable, gifts: dict[int, Gift]) -> list[int]:
 
 def _add_places(table: StandbyTable, owner: int, gift: Gift, places: deque[int]) -> None:
     """Take places from the front for what the row lacks beyond its gift; unusable places go back to the front."""
-    most = table.limits.rows[owner].most
+    most = table.rows[owner].most
     lacks = table.lacks(owner) - sum(gift.values())
     passed = []
     while lacks > 0 and places:

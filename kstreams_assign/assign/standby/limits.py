@@ -3,7 +3,8 @@
 Rows are the processes that run the tasks, columns those that hold the standbys. When a process is lost, the standbys
 of its row become active. A row is *loss-proof* if each other process then runs its even share, so that no task has to
 move later. Columns are even if each process has as many replicas as others; then one that joins has few standbys to
-restore. Even columns come first: uneven ones cost more restores than they save, also where processes are lost.
+restore. Even columns come first: uneven ones cost more restores than they save, also where processes are lost. For the
+same reason rows come last, after what is to be restored, wherever the cheapest layout can be found (``rows_last``).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class StandbyLimits:
     only clients that differ from the row's client. Columns are as even as rows allow, active tasks included.
 
     ``loss_first``: as up to version 4 of the assignor, columns may become uneven, unless that misplaces more than a
-    dozen standbys, and more than one for every four tasks.
+    dozen standbys, and more than one for every four tasks. ``rows_last``: columns are as even as they would be without
+    rows.
     """
 
     def __init__(
@@ -56,17 +58,26 @@ class StandbyLimits:
         tags: TagSpread | None = None,
         *,
         loss_first: bool = False,
+        rows_last: bool = False,
     ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
         self.tasks = sum(stateful)
         self.tags = tags
+        self.rows_last = rows_last
         self.loss_proof = tags is None
         even = self._lay_out()
-        if self.loss_proof and not (self._misplaces_few(even) if loss_first else self._is_even(even)):
+        if rows_last:
+            self.share = even
+        elif self.loss_proof and not (self._misplaces_few(even) if loss_first else self._is_even(even)):
             self.loss_proof = False
             self._lay_out()
         self.column_low = [int(share + EPSILON) for share in self.share]
         self.column_high = [int(share + 1 - EPSILON) for share in self.share]
+
+    def any_row(self) -> list[Row]:
+        """Return rows that set no limits."""
+        nothing, everything = [0] * len(self.capacity), [self.tasks] * len(self.capacity)
+        return [Row(nothing, everything, [], (nothing, everything))] * len(self.capacity)
 
     def _misplaces_few(self, even: Sequence[float]) -> bool:
         misplaced = sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2

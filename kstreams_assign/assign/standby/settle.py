@@ -1,6 +1,7 @@
 """Move misplaced standbys: each move brings a cell or a column nearer to its limits, so the moves end.
 
-No other move is made, so a settled table stays as it is. The module works on a ``StandbyTable``.
+No other move is made, so a settled table stays as it is. Where rows come last, no move for a cell adds to what is
+restored. The module works on a ``StandbyTable``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from kstreams_assign.assign.standby.takeover import ensure_takeover
 
 
 def settle(table: StandbyTable) -> None:
-    """Move standbys until no move brings a cell or column nearer to its limits."""
+    """Move standbys until no move brings a cell or column nearer to its limits.
+
+    Where rows come last, columns get what they still lack, whatever the row.
+    """
     moving = True
     while moving:
         moving = (
@@ -24,6 +28,10 @@ def settle(table: StandbyTable) -> None:
             | _thin_columns(table)
             | ensure_takeover(table)
         )
+    if table.limits.rows_last:
+        table.rows = table.limits.any_row()
+        while _feed_columns(table) | _thin_columns(table):
+            pass
 
 
 def _part(table: StandbyTable) -> bool:
@@ -64,14 +72,15 @@ def _parted(table: StandbyTable, task: int, tags: TagSpread) -> list[int]:
 def _thin_cells(table: StandbyTable) -> bool:
     """Move replicas out of cells that have too many."""
     moved = False
-    for owner, row in enumerate(table.limits.rows):
+    for owner, row in enumerate(table.rows):
         most = row.most
         crowded = [client for client, count in table.cell[owner].items() if count > most[client]]
         for client in crowded:
             on_client = [task for task in table.tasks_of[owner] if client in table.copies[task]]
             for task in table.first_to_move(on_client):
                 if table.count(owner, client) > most[client]:
-                    moved |= _move_out(table, task, client, range(len(table.column)))
+                    goals = [goal for goal in range(len(table.column)) if table.pays(task, client, goal)]
+                    moved |= _move_out(table, task, client, goals)
     return moved
 
 
@@ -83,7 +92,7 @@ def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int])
     fit = [goal for goal in goals if table.may_shift(task, source, goal)]
     if fit:
         owner = table.owners[task]
-        least = table.limits.rows[owner].least
+        least = table.rows[owner].least
 
         def preference(goal: int) -> tuple[int, bool, float, int]:
             return table.held.restore(task, goal), table.count(owner, goal) >= least[goal], table.fullness(goal), goal
@@ -95,7 +104,7 @@ def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int])
 def _feed_cells(table: StandbyTable) -> bool:
     """Move replicas within a row to the cells that must have more."""
     moved = False
-    for owner, row in enumerate(table.limits.rows):
+    for owner, row in enumerate(table.rows):
         for client in row.due:
             if client != owner and table.count(owner, client) < row.least[client]:
                 moved |= _feed_cell(table, owner, client)
@@ -104,7 +113,7 @@ def _feed_cells(table: StandbyTable) -> bool:
 
 def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
     """Fill one cell: first with tasks that the client holds, then from the fullest columns, least to restore first."""
-    lacks = table.limits.rows[owner].least[goal] - table.count(owner, goal)
+    lacks = table.rows[owner].least[goal] - table.count(owner, goal)
     tasks = [task for task in table.tasks_of[owner] if goal not in table.copies[task]]
     tasks.sort(key=lambda task: (table.held.restore(task, goal), -task))
     warm = [task for task in tasks if table.held.restore(task, goal) < table.held.cold_restore[task]]
@@ -117,11 +126,12 @@ def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
 
 def _take_from_fullest(table: StandbyTable, owner: int, goal: int, tasks: list[int]) -> bool:
     """Shift a replica of one of the tasks within its row, if possible; remove that task from ``tasks``."""
-    least, cell = table.limits.rows[owner].least, table.cell[owner]
+    least, cell = table.rows[owner].least, table.cell[owner]
     givers = [(-table.fullness(client), client) for client, count in cell.items() if count > least[client]]
     for _, source in sorted(givers):
         for task in tasks:
-            if source in table.copies[task] and table.may_shift(task, source, goal):
+            movable = source in table.copies[task] and table.may_shift(task, source, goal)
+            if movable and table.pays(task, source, goal):
                 table.shift(task, source, goal)
                 tasks.remove(task)
                 return True
@@ -139,19 +149,22 @@ def _feed_columns(table: StandbyTable) -> bool:
 
 def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
     column, low, before = table.column, table.limits.column_low, table.column[goal]
-    rows = enumerate(table.limits.rows)
+    rows = enumerate(table.rows)
     room = [client != goal and table.count(client, goal) < row.most[goal] for client, row in rows]
     near = [task for task, owner in enumerate(table.owners) if room[owner] and goal not in table.copies[task]]
     warm = [task for task in near if goal in table.held.reported_lags[task]]
     near.reverse()
     near.sort(key=table.held.cold_restore.__getitem__)
-    for task in (*sorted(warm, key=lambda task: (table.held.restore(task, goal), -task)), *near):
-        if column[goal] >= least:
-            break
-        for source in table.copies[task]:
-            if column[source] > low[source] and table.may_give(task, source) and table.may_shift(task, source, goal):
-                table.shift(task, source, goal)
+    tasks = (*sorted(warm, key=lambda task: (table.held.restore(task, goal), -task)), *near)
+    for floor in (table.limits.column_high, low) if table.limits.rows_last else (low,):
+        for task in tasks:
+            if column[goal] >= least:
                 break
+            for source in table.copies[task]:
+                full = column[source] > floor[source]
+                if full and table.may_give(task, source) and table.may_shift(task, source, goal):
+                    table.shift(task, source, goal)
+                    break
     return column[goal] > before
 
 

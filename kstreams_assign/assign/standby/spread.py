@@ -1,8 +1,8 @@
 """The processes that shall hold the standbys of each task in the end: sticky, and spread for the loss of any process.
 
 Existing replicas stay. Missing ones go where cells and columns (``StandbyLimits``) have room, and a replica moves only
-if that brings a cell or a column nearer to its limits. So a good spread is left alone, and one that was made here is
-good.
+if that brings a cell or a column nearer to its limits, or if it saves a restore. So a good spread is left alone, and
+one that was made here is good.
 """
 
 from __future__ import annotations

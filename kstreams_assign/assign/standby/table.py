@@ -11,11 +11,16 @@ from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.standby.limits import StandbyLimits
 from kstreams_assign.assign.standby.tag_spread import TagSpread
 
+PLACES_MAX = 8_000
+"""Tasks times clients up to which the cheapest layout is looked for: it takes milliseconds. Beyond, moves are few."""
+
 
 class StandbyTable:
     """Rows are the clients that shall run tasks (``owners``), columns the clients that shall hold their standbys.
 
     ``cell[row][column]`` and ``column`` count what is in ``copies``. ``tags`` is set if standbys are spread over tags.
+    ``rows``: the rows that a move has to respect. ``exact``: the cheapest layout can be found, for it is one standby a
+    task, without tags, in a group of usual size.
     """
 
     def __init__(self, held: PreviousState, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
@@ -28,7 +33,17 @@ class StandbyTable:
         for owner in owners[held.stateful :]:
             running[owner] += 1
         stateful = [len(tasks) for tasks in self.tasks_of]
-        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, loss_first=held.loss_first)
+        self.exact = wanted == 1 and tags is None and len(self.owners) * len(held.clients) <= PLACES_MAX
+        self.limits = StandbyLimits(
+            running,
+            stateful,
+            held.capacity,
+            wanted,
+            tags,
+            loss_first=held.loss_first,
+            rows_last=self.exact and not held.loss_first,
+        )
+        self.rows = self.limits.rows
         self.copies: list[list[int]] = [[] for _ in self.owners]
         self.cell: list[dict[int, int]] = [{} for _ in held.clients]
         self.column = [0] * len(held.clients)
@@ -62,14 +77,14 @@ class StandbyTable:
     def has_room(self, task: int, client: int) -> bool:
         """Return whether the task may have a replica there and the cell has room for it."""
         owner = self.owners[task]
-        if self.count(owner, client) >= self.limits.rows[owner].most[client]:
+        if self.count(owner, client) >= self.rows[owner].most[client]:
             return False
         return client != owner and client not in self.copies[task]
 
     def may_give(self, task: int, client: int) -> bool:
         """Return whether the cell may lose the task's replica there."""
         owner = self.owners[task]
-        return self.cell[owner][client] > self.limits.rows[owner].least[client]
+        return self.cell[owner][client] > self.rows[owner].least[client]
 
     def may_shift(self, task: int, source: int, goal: int) -> bool:
         """Return whether the goal has room and is, by its tags, no worse a place than the source."""
@@ -79,6 +94,11 @@ class StandbyTable:
             return True
         owner, rest = self.owners[task], [client for client in self.copies[task] if client != source]
         return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
+
+    def pays(self, task: int, source: int, goal: int) -> bool:
+        """Return whether a move for the sake of a cell pays: where rows come last, it adds nothing to be restored."""
+        rank = self.held.rank
+        return not self.limits.rows_last or rank(task, goal) <= rank(task, source)
 
     def spare_holders(self, task: int) -> Iterator[int]:
         """Yield what each unused replica of the task has to restore."""
