@@ -2,7 +2,8 @@
 
 1. A process that restarts joins once more and announces it (``MemberTrailer.restarting``).
 2. The leader enters it in every member's assignment: what it runs, and how long its tasks may wait
-   (``GroupTrailer.awaited``). The process finds itself there, closes its tasks and leaves. The others join again at
+   (``GroupTrailer.awaited``). Tasks that the others restore soon are entered as replicas that it keeps, so they do not
+   wait, and come back to it. The process finds itself there, closes its tasks and leaves. The others join again at
    once, as for a follow-up: that rebalance ends when the process has left, and no heartbeat has to say so first. (Once
    only: a process that stays after all would be asked to join again and again.)
 3. Each member reports at its next join whom its last assignment awaits, and how much time is left. So any member can
@@ -20,14 +21,27 @@ missed a generation may not know that the process came back and left for good.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from uuid import UUID
 
-from kstreams_assign.assign import Assignor, Client, Cluster, Plan, await_assignor, common_rack, give_back
+from kstreams_assign.assign import (
+    Assignor,
+    Client,
+    Cluster,
+    Plan,
+    await_assignor,
+    common_rack,
+    give_back,
+    is_caught_up,
+)
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import TaskId, process_order
 from kstreams_assign.wire import AwaitedProcess
+
+WORTH_WAITING_S = 10.0
+"""A process that restarts is away for ten seconds and more: what others restore in less time does not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +135,49 @@ def _least(reported: Iterable[AwaitedProcess]) -> AwaitedProcess:
     return replace(first, active=tuple(sorted(active)), standby=tuple(sorted(standby)))
 
 
-def enter_awaited(view: GroupView, restarts: Restarts, cluster: Cluster, plan: Plan) -> dict[UUID, AwaitedProcess]:
+@dataclass(frozen=True, slots=True)
+class SoonRestored:
+    """Which tasks of a process are restored so soon elsewhere that they do not wait for its restart.
+
+    ``restored_per_s``: records a second of one process. Where that is not known, tasks wait.
+    """
+
+    acceptable_recovery_lag: int
+    restored_per_s: float | None = None
+
+    def tasks(self, ran: AbstractSet[TaskId], others: Sequence[Client]) -> frozenset[TaskId]:
+        """Return all tasks that lack a caught-up replica, if the others restore them in ``WORTH_WAITING_S``."""
+        if not others or not self.restored_per_s:
+            return frozenset()
+        least = {task: min(client.lags[task] for client in others) for task in ran}
+        lags = {task: lag for task, lag in least.items() if not is_caught_up(lag, self.acceptable_recovery_lag)}
+        if not lags or min(lags.values()) < 0:  # one is not known
+            return frozenset()
+        records = max(*lags.values(), sum(lags.values()) / len(others))
+        return frozenset(lags) if records < WORTH_WAITING_S * self.restored_per_s else frozenset()
+
+
+def enter_awaited(
+    view: GroupView, restarts: Restarts, cluster: Cluster, plan: Plan, soon: SoonRestored
+) -> dict[UUID, AwaitedProcess]:
     """Return whom the group awaits from now on: the absent processes, and those that announce their restart.
 
     Of the latter, what each runs and goes on running by ``plan``, and the replicas that it keeps by it. A task that it
-    runs in the place of another awaited process is a replica.
+    runs in the place of another awaited process is a replica, and so is one that is restored soon elsewhere: it does
+    not wait, and comes back once the process is back.
     """
     awaited = dict(restarts.away)
     borrowed = frozenset(task for each in restarts.away.values() for task in each.active)
     clients = {client.process_id: client for client in cluster.clients}
+    others = [client for client in cluster.clients if client.process_id not in restarts.leaving]
     for process in sorted(restarts.leaving, key=process_order):
         client, placed, consumers = clients[process], plan.placements[process], view.processes[process]
         ran = placed.active & client.prev_active
-        kept = (placed.standby | placed.warmup) & client.prev_standby | ran & borrowed & cluster.stateful
+        elsewhere = ran & borrowed | soon.tasks((ran - borrowed) & cluster.stateful, others)
+        kept = (placed.standby | placed.warmup) & client.prev_standby | elsewhere & cluster.stateful
         awaited[process] = AwaitedProcess(
             left_ms=restarts.leaving[process],
-            active=tuple(sorted(ran - borrowed)),
+            active=tuple(sorted(ran - elsewhere)),
             standby=tuple(sorted(kept)),
             threads=len(consumers),
             tags=dict(consumers[0].info.client_tags),

@@ -30,7 +30,7 @@ from kstreams_assign.assign import (
 )
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
-from kstreams_assign.group.awaiting import enter_awaited, read_restarts, wait_ends_in_ms
+from kstreams_assign.group.awaiting import SoonRestored, enter_awaited, read_restarts, wait_ends_in_ms
 from kstreams_assign.group.cooperate import HandedOut, hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.loads import collect_loads, explain_by_number
@@ -65,7 +65,8 @@ class DecisionInput:
     (``Adopted.promised`` of the leader's own last assignment). ``joined_ago_ms``: how long ago the leader has joined,
     in milliseconds. ``loads``: those of its last assignment, for tasks whose process has left. ``record_bytes_max``:
     the largest record that the brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as
-    known. ``own``: an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
+    known. ``restored_per_s``: the records a second that the leader has seen a process restore, None if it has not.
+    ``own``: an unreleased assignor, under the name ``assignor``; the caller guarantees that all members know it.
     """
 
     application_id: str
@@ -78,6 +79,7 @@ class DecisionInput:
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     joined_ago_ms: int = 0
+    restored_per_s: float | None = None
     loads: Loads = field(default_factory=dict)
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
@@ -161,7 +163,8 @@ def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
     standing = LeaderState(cluster, assign(cluster, config), config, assign)
     handed = hand_out(view.processes, view.owners, standing.plan, tasks, cluster)
-    awaited = enter_awaited(view, restarts, cluster, standing.plan)
+    soon = SoonRestored(question.config.acceptable_recovery_lag, question.restored_per_s)
+    awaited = enter_awaited(view, restarts, cluster, standing.plan, soon)
     return Placed(tasks, choice, standing, handed, queued, bool(handed.withheld or restarts.announced), awaited)
 
 

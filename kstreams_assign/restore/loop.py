@@ -16,7 +16,14 @@ from kstreams_assign.errors import BrokerUnavailable, StateError
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader
-from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskProgress, beginning, standbys_wait
+from kstreams_assign.restore.progress import (
+    Beginning,
+    PartitionProgress,
+    RestoreRate,
+    TaskProgress,
+    beginning,
+    standbys_wait,
+)
 from kstreams_assign.tasks.stores import TaskStores
 
 _log = logging.getLogger(__name__)
@@ -171,6 +178,8 @@ class Restorer:
         self._broker_answers = True
         self.applied_total = 0
         """Batches read so far: whether a step brought anything."""
+        self.rate = RestoreRate()
+        self._read_offsets = 0
 
     @property
     def tasks(self) -> dict[TaskId, Purpose]:
@@ -226,6 +235,7 @@ class Restorer:
             self._apply(batch)
         if batches:
             self._hand_back_restored()
+            self._measure()
         self._report_progress()
         events, self._events = self._events, []
         return events
@@ -409,8 +419,14 @@ class Restorer:
         apply = job.stores.rebuild if much else job.stores.write
         apply({job.store_of[batch.partition]: batch.writes}, {batch.partition: batch.next_offset})
         job.progress = advanced
+        self._read_offsets += advanced.position_sum - progress.position_sum
 
     # Telling.
+
+    def _measure(self) -> None:
+        behind = any(job.progress is not None and not job.progress.done for job in self._jobs.values())
+        self.rate.note(self._read_offsets, self._now_ms(), behind=behind)
+        self._read_offsets = 0
 
     def _hand_back_restored(self) -> None:
         active = Purpose.ACTIVE

@@ -19,6 +19,9 @@ PACE_WINDOW_MS = 30_000
 
 _MARK_INTERVAL_MS = 1_000
 
+RATE_MS, RATE_OFFSETS = 1_000, 10_000
+"""The rate of a process is measured over so long and so many offsets, at least."""
+
 
 class Beginning(Enum):
     """Where the restore of one changelog partition begins, given what the store says it holds.
@@ -151,6 +154,34 @@ class TaskProgress:
         oldest, newest = self.marks[0], self.marks[-1]
         shrunk, passed_ms = oldest.remaining - newest.remaining, newest.at_ms - oldest.at_ms
         return None if shrunk <= 0 or passed_ms <= 0 else newest.remaining * passed_ms // shrunk
+
+
+class RestoreRate:
+    """How fast this process restores, all its tasks together.
+
+    Measured over a second at least and many offsets, while a task has offsets left to read: so what replicas read at
+    the ends of their changelogs hardly counts, nor does a restore that is over at once. The fastest time counts,
+    because a slower one may have waited for a broker.
+    """
+
+    def __init__(self) -> None:
+        self.offsets_per_s: float | None = None
+        """None while nothing was measured."""
+        self._since_ms: int | None = None
+        self._read = 0
+
+    def note(self, read: int, now_ms: int, *, behind: bool) -> None:
+        """Count the offsets read since the last call. ``behind``: there are more to read now."""
+        if self._since_ms is not None:
+            self._read += read
+            passed_ms = now_ms - self._since_ms
+            if passed_ms >= RATE_MS and self._read >= RATE_OFFSETS:
+                self.offsets_per_s = max(self.offsets_per_s or 0.0, self._read * 1000 / passed_ms)
+                self._since_ms = None
+        if not behind:
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms, self._read = now_ms, 0
 
 
 def standbys_wait(restoring: Iterable[TaskProgress], budget_records: int, stalled_ms: int, now_ms: int) -> bool:

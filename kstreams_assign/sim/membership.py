@@ -201,6 +201,7 @@ class Membership:
             end_offsets=self._world.logs.end_offsets() if known_ends else None,
             now_ms=self._now_ms(),
             promised=self.machine.promised,
+            restored_per_s=self._process.loop.restoring.restorer.rate.offsets_per_s,
             joined_ago_ms=self.machine.joined_ago_ms(self._now_ms()),
             loads=self.machine.loads,
             warmup_queue=self._scenario.warmup_queue and self._kind.queues_warmups,

@@ -7,7 +7,7 @@ So all look-ups of one decision share a deadline of a third of the session timeo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from uuid import UUID
@@ -41,7 +41,8 @@ GROUPS_TOPIC = "__consumer_offsets"
 class Leading:
     """Lead the group whenever this member is elected.
 
-    ``standing``: the last decision and its input. ``refused``: why the last decision assigned no task, None if it did.
+    ``restored_per_s`` says how many records a second this process restores, None if it has restored few. ``standing``:
+    the last decision and its input. ``refused``: why the last decision assigned no task, None if it did.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Leading:
         admin: ClusterAdmin,
         committed: CommittedOffsets,
         log: EventLog,
+        restored_per_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._committed = committed
+        self._restored_per_s = restored_per_s
         self._config = config
         self._shape = shape
         self._process = process
@@ -103,6 +106,7 @@ class Leading:
             partition_counts=partition_counts,
             end_offsets=self._end_offsets(topology, partition_counts, deadline),
             now_ms=wall_ms(),
+            restored_per_s=self._restored_per_s(),
             warmup_queue=self._config.warmup_queue,
             record_bytes_max=self._record_bytes_max(deadline),
             replica_racks=self._replica_racks(partition_counts, deadline),

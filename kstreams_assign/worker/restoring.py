@@ -168,6 +168,11 @@ class RestoreThread:
         """Offsets still to read of each task that is here, as last reported; those that are to run soon have none."""
         return self._engine.lags()
 
+    @property
+    def restored_per_s(self) -> float | None:
+        """The records a second that this process restores when it is fastest; None if it has restored few."""
+        return self._restorer.rate.offsets_per_s
+
     def progress(self) -> dict[TaskId, TaskProgress]:
         """How far each task is that is here, as last reported: restored or tailed, not those that run."""
         return self._engine.progress()

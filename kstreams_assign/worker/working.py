@@ -185,7 +185,7 @@ class Working:
             log,
         )
         process = local.directory.process_id
-        leading = Leading(config, shape, process, admin, committed, log)
+        leading = Leading(config, shape, process, admin, committed, log, lambda: self._restoring.restored_per_s)
         self._sizes = StateSizes(local.directory)
         self._load_meter = LoadMeter(
             config.balance_by,

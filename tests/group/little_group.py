@@ -109,6 +109,7 @@ class LittleGroup:
     assignor: str = "high_availability"
     members: dict[UUID, LittleMember] = field(default_factory=dict)
     end_offsets_known: bool = True
+    restored_per_s: float | None = None
     now_ms: int = 1_000_000
     dialect: Dialect = APACHE
     warmup_queue: bool = False
@@ -140,6 +141,7 @@ class LittleGroup:
             partition_counts=self.counts,
             end_offsets=dict.fromkeys(wanted.end_offsets, END) if self.end_offsets_known else None,
             now_ms=self.now_ms,
+            restored_per_s=self.restored_per_s,
             promised=leader.adopted.promised if leader.adopted else {},
             loads=leader.adopted.loads if leader.adopted else {},
             warmup_queue=self.warmup_queue,

@@ -6,15 +6,23 @@ from uuid import UUID
 
 import pytest
 
-from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.awaiting import count_down, read_restarts, wait_ends_in_ms
+from kstreams_assign.assign import AssignConfig, Client
+from kstreams_assign.group.awaiting import (
+    WORTH_WAITING_S,
+    SoonRestored,
+    count_down,
+    read_restarts,
+    wait_ends_in_ms,
+)
 from kstreams_assign.group.dialects import KIP441
 from kstreams_assign.group.view import read_group
-from kstreams_assign.model import NO_PROBE_MS
+from kstreams_assign.model import NO_PROBE_MS, TaskId
 from kstreams_assign.wire import AwaitedProcess
-from tests.group.little_group import LittleGroup, LittleMember, shape
+from tests.group.little_group import END, LittleGroup, LittleMember, shape
 
 DELAY_MS = AssignConfig().scheduled_rebalance_max_delay_ms
+TASKS = frozenset(TaskId(0, partition) for partition in range(3))
+UNKNOWN_LAG = -3
 FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
 
 
@@ -88,6 +96,48 @@ def test_a_task_with_a_caught_up_replica_runs_there_meanwhile():
     while little.rebalance().withheld:
         pass
     assert little.owners() == before
+
+
+@pytest.mark.parametrize("records_per_s", [END / WORTH_WAITING_S, END / WORTH_WAITING_S + 1])
+def test_what_the_others_restore_in_ten_seconds_does_not_wait_and_comes_back(records_per_s):
+    """Two tasks of the third process have state, and two other processes share them."""
+    little = group_of_three()
+    little.restored_per_s = records_per_s
+    before = little.owners()
+    leaving = restart(little, THIRD)
+    decision = little.rebalance()
+    assert decision.awaited.keys() == {THIRD}
+    if records_per_s == END / WORTH_WAITING_S:
+        assert len(decision.waiting) == 2
+    else:
+        assert (decision.waiting, little.owners().keys()) == ({}, before.keys())
+        assert all(not m.adopted.standby and not m.adopted.warmup for m in little.members.values())
+    come_back(little, leaving)
+    while little.rebalance().withheld:
+        pass
+    assert little.owners() == before
+
+
+def client_with(lag: int) -> Client:
+    return Client(FIRST, lags=dict.fromkeys(TASKS, lag))
+
+
+@pytest.mark.parametrize(
+    ("others", "per_s", "soon"),
+    [
+        ([client_with(END)], END * 3 / WORTH_WAITING_S + 1, True),
+        ([client_with(END)], END * 3 / WORTH_WAITING_S, False),
+        ([client_with(END)] * 3, END / WORTH_WAITING_S + 1, True),
+        ([client_with(END)] * 9, END / WORTH_WAITING_S, False),  # the largest task alone takes so long
+        ([client_with(END), client_with(END // 2)], END * 3 / 4 / WORTH_WAITING_S + 1, True),
+        ([client_with(END)], None, False),
+        ([client_with(END), client_with(UNKNOWN_LAG)], 10 * END, False),
+        ([client_with(END), client_with(1_000)], 1, False),  # caught up: not asked about
+        ([], END, False),
+    ],
+)
+def test_the_others_share_what_there_is_to_restore(others, per_s, soon):
+    assert SoonRestored(1_000, per_s).tasks(TASKS, others) == (TASKS if soon else frozenset())
 
 
 def test_a_member_that_has_just_started_does_not_end_a_wait():

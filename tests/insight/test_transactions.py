@@ -29,6 +29,7 @@ OFFSETS, FOREIGN = (TopicPartition(INPUT, number) for number in range(2))
 def look(run: Cli, broker: str, *more: str) -> tuple[int, dict[str, dict[str, object]]]:
     """Exit status, and transactional id -> facts."""
     done = run("transactions", "orders", "-b", broker, "--topic", INPUT, "--json", "--timeout", "60", *more)
+    assert done.out, (done.status, done.err)
     return done.status, {transaction["transactional_id"]: transaction for transaction in json.loads(done.out)["open"]}
 
 

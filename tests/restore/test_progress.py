@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.restore.progress import PACE_WINDOW_MS, Beginning, TaskProgress, beginning, standbys_wait
+from kstreams_assign.restore.progress import (
+    PACE_WINDOW_MS,
+    RATE_MS,
+    RATE_OFFSETS,
+    Beginning,
+    RestoreRate,
+    TaskProgress,
+    beginning,
+    standbys_wait,
+)
 
 A, B = TopicPartition("app-a-changelog", 0), TopicPartition("app-b-changelog", 0)
 
@@ -140,3 +149,37 @@ def test_a_stuck_active_task_holds_up_no_other():
     assert standbys_wait([stuck], 100, 3_000, 2_999)
     assert not standbys_wait([stuck], 100, 3_000, 3_000)
     assert standbys_wait([stuck.advanced(A, 1, 2_500)], 100, 3_000, 3_000)
+
+
+def rate_after(*notes: tuple[int, int, bool]) -> float | None:
+    """The rate after these: offsets read, the time in milliseconds, whether there is more to read."""
+    rate = RestoreRate()
+    for read, now_ms, behind in notes:
+        rate.note(read, now_ms, behind=behind)
+    return rate.offsets_per_s
+
+
+def test_a_rate_is_that_of_a_restore_from_its_beginning():
+    begun_and_half = (999_999, 5_000, True), (RATE_OFFSETS, 5_000 + RATE_MS // 2, True)
+    assert rate_after(*begun_and_half) is None
+    assert rate_after(*begun_and_half, (RATE_OFFSETS, 5_000 + RATE_MS, False)) == 2 * RATE_OFFSETS * 1000 / RATE_MS
+
+
+def test_few_offsets_are_measured_over_a_longer_time():
+    some = RATE_OFFSETS // 2
+    first, second, third = (some, RATE_MS, True), (some - 1, 2 * RATE_MS, True), (1, 4 * RATE_MS, False)
+    assert rate_after((0, 0, True), first, second) is None
+    assert rate_after((0, 0, True), first, second, third) == 2 * some * 1000 / (4 * RATE_MS)
+
+
+def test_the_fastest_rate_counts():
+    fast, slow = (5 * RATE_OFFSETS, RATE_MS, True), (RATE_OFFSETS, 2 * RATE_MS, False)
+    assert rate_after((0, 0, True), fast, slow) == 5 * RATE_OFFSETS * 1000 / RATE_MS
+    assert rate_after((0, 0, True), (RATE_OFFSETS, RATE_MS, True), (5 * RATE_OFFSETS, 2 * RATE_MS, False)) == (
+        5 * RATE_OFFSETS * 1000 / RATE_MS
+    )
+
+
+def test_what_replicas_read_at_the_ends_of_their_changelogs_is_no_restore():
+    notes = [(RATE_OFFSETS, at_ms, at_ms % RATE_MS != 0) for at_ms in range(0, 20 * RATE_MS, RATE_MS // 2)]
+    assert rate_after(*notes) is None

@@ -15,11 +15,14 @@ from kstreams_assign.sim.play import Played, Script, play
 from kstreams_assign.sim.policies import FIRST
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.tables.measure import measure
-from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS
+from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS, Event
 from tests.samples import sample
 
 SEEDS = sample(range(60), 5)
-GROUP_OF_THREE = Scenario(standbys=0, partitions=6, safety_ms=180_000, early_probing=False)
+GROUP_OF_THREE = Scenario(
+    standbys=0, partitions=6, first_records=40_000, restored_per_s=3_000, safety_ms=180_000, early_probing=False
+)
+"""A process restores its two tasks in half a minute, so their restart is worth waiting for."""
 ROLLING = next(situation for situation in SITUATIONS if situation.name == "rolling_restart")
 OURS = next(policy for policy in FIRST if policy.name == "least_movement")
 
@@ -126,6 +129,22 @@ def test_a_rolling_restart_restores_nothing_and_moves_nothing():
     assert with_one.restored < 12 * 1_000, "no more than what was processed meanwhile"
     assert with_one.moves == 2 * 12, "each task to its standby, and back"
     assert with_one.downtime_s < without.downtime_s / 4
+
+
+@pytest.mark.parametrize("worth_s", [awaiting.WORTH_WAITING_S, 0])
+def test_small_state_is_restored_elsewhere_and_does_not_wait(worth_s, monkeypatch):
+    """The leader knows from its own start how fast a process restores: 20,000 records of each task in a second."""
+    monkeypatch.setattr(awaiting, "WORTH_WAITING_S", worth_s)
+    small = replace(GROUP, standbys=0, first_records=20_000, restored_per_s=20_000)
+    situation = ROLLING._replace(events=(Event(0, "restart", 1), Event(40, "start", 1)))
+    costs = measure(OURS, situation, small)
+    assert (costs.violations, costs.uneven) == ((), 0)
+    tasks = 3
+    if worth_s:
+        assert costs.downtime_s < tasks * 5
+        assert costs.restored < tasks * 20_000 * 1.1, "each once; what is back is on its disk"
+    else:
+        assert costs.downtime_s > tasks * 35
 
 
 def test_a_wait_that_is_never_counted_down_is_noticed(monkeypatch):

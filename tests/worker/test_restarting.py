@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kstreams_assign.events import AssignedEvent, ClosedEvent, DecisionEvent, RestartAnnouncedEvent, RunningEvent
+from kstreams_assign.restore import progress
 from tests.worker.app import PARTITIONS, App, Running
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -102,6 +103,33 @@ def test_tasks_with_a_standby_go_on_there_without_waiting_for_a_heartbeat(broker
         second.until(lambda _: len(active(second)) == PARTITIONS)
         assert time.monotonic() - left_s < 5, "the next heartbeat is in 7 s"
         assert [event.awaited for event in first.reported(RestartAnnouncedEvent)] == [True]
+        app.send(WORDS)
+        app.until_counted()
+    finally:
+        app.stop()
+
+
+def test_small_state_is_restored_elsewhere_instead_of_waiting(broker, tmp_path, monkeypatch) -> None:
+    """The leader has seen how fast it restores; it need not be many offsets here."""
+    monkeypatch.setattr(progress, "RATE_MS", 1)
+    monkeypatch.setattr(progress, "RATE_OFFSETS", 1)
+    app = App(broker, "restored-soon", tmp_path)
+    try:
+        first, second = start_two(app, SETTINGS)
+        second.worker.close()
+        second.until_event(ClosedEvent)
+        first.until_running(PARTITIONS)
+        second = app.start(2, **SETTINGS)
+        second.until_running(PARTITIONS // 2)
+        before = active(second)
+        second.worker.close(restart=True)
+        second.until_event(ClosedEvent)
+        assert [event.awaited for event in second.reported(RestartAnnouncedEvent)] == [True]
+        first.until_running(PARTITIONS)
+        assert not any(event.waiting for event in first.reported(DecisionEvent))
+        second = app.start(2, **SETTINGS)
+        second.until_running(PARTITIONS // 2)
+        assert active(second) == before
         app.send(WORDS)
         app.until_counted()
     finally:
