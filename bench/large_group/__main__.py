@@ -21,12 +21,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing
 from types import TracebackType
 from typing import Self
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka import KafkaProducer
 
 from bench.large_group.host import APPLICATION, RECORDS, STORE, TOPIC
 from bench.processes import Json
@@ -78,13 +77,11 @@ def create_topics(servers: str, tasks: int) -> None:
         for count in range(2 * PIECE, tasks + PIECE, PIECE):
             admin.create_partitions([NewPartitions(topic, min(count, tasks))])[topic].result(PATIENCE_S)
     print("writing to each", file=sys.stderr)
-    # one request has the records of many partitions here; librdkafka makes one for each
-    with closing(
-        KafkaProducer(bootstrap_servers=servers, linger_ms=100, delivery_timeout_ms=1000 * PATIENCE_S)
-    ) as writer:
-        sent = [writer.send(CHANGELOG, b"1", b"key", partition=at % tasks) for at in range(tasks * RECORDS)]
-        for each in sent:
-            each.get(PATIENCE_S)
+    writer = Producer({"bootstrap.servers": servers, "delivery.timeout.ms": 1000 * PATIENCE_S})
+    for at in range(tasks * RECORDS):
+        writer.produce(CHANGELOG, b"1", b"key", at % tasks)
+    left = writer.flush(PATIENCE_S)
+    assert left == 0, left
 
 
 def largest_group_record(servers: str) -> int:
