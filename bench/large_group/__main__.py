@@ -21,15 +21,15 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from bench.large_group.host import APPLICATION, RECORDS, STORE, TOPIC
 from bench.processes import Json
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
@@ -77,11 +77,10 @@ def create_topics(servers: str, tasks: int) -> None:
         for count in range(2 * PIECE, tasks + PIECE, PIECE):
             admin.create_partitions([NewPartitions(topic, min(count, tasks))])[topic].result(PATIENCE_S)
     print("writing to each", file=sys.stderr)
-    writer = Producer({"bootstrap.servers": servers, "delivery.timeout.ms": 1000 * PATIENCE_S})
-    for at in range(tasks * RECORDS):
-        writer.produce(CHANGELOG, b"1", b"key", at % tasks)
-    left = writer.flush(PATIENCE_S)
-    assert left == 0, left
+    with closing(RecordProducer(servers, {}, delivery_timeout_ms=1_000 * PATIENCE_S)) as writer:
+        for at in range(tasks * RECORDS):
+            writer.produce(CHANGELOG, at % tasks, b"key", b"1")
+        writer.flush(PATIENCE_S)
 
 
 def largest_group_record(servers: str) -> int:

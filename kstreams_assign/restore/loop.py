@@ -179,7 +179,6 @@ class Restorer:
         self.applied_total = 0
         """Batches read so far: whether a step brought anything."""
         self.rate = RestoreRate()
-        self._read_offsets = 0
 
     @property
     def tasks(self) -> dict[TaskId, Purpose]:
@@ -419,14 +418,13 @@ class Restorer:
         apply = job.stores.rebuild if much else job.stores.write
         apply({job.store_of[batch.partition]: batch.writes}, {batch.partition: batch.next_offset})
         job.progress = advanced
-        self._read_offsets += advanced.position_sum - progress.position_sum
+        self.rate.count(advanced.position_sum - progress.position_sum)
 
     # Telling.
 
     def _measure(self) -> None:
         behind = any(job.progress is not None and not job.progress.done for job in self._jobs.values())
-        self.rate.note(self._read_offsets, self._now_ms(), behind=behind)
-        self._read_offsets = 0
+        self.rate.note(self._now_ms(), behind=behind)
 
     def _hand_back_restored(self) -> None:
         active = Purpose.ACTIVE

@@ -170,10 +170,13 @@ class RestoreRate:
         self._since_ms: int | None = None
         self._read = 0
 
-    def note(self, read: int, now_ms: int, *, behind: bool) -> None:
-        """Count the offsets read since the last call. ``behind``: there are more to read now."""
+    def count(self, read: int) -> None:
+        """Count offsets that were read."""
+        self._read += read
+
+    def note(self, now_ms: int, *, behind: bool) -> None:
+        """Measure up to now. ``behind``: there are more offsets to read."""
         if self._since_ms is not None:
-            self._read += read
             passed_ms = now_ms - self._since_ms
             if passed_ms >= RATE_MS and self._read >= RATE_OFFSETS:
                 self.offsets_per_s = max(self.offsets_per_s or 0.0, self._read * 1000 / passed_ms)

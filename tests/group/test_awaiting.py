@@ -16,13 +16,12 @@ from kstreams_assign.group.awaiting import (
 )
 from kstreams_assign.group.dialects import KIP441
 from kstreams_assign.group.view import read_group
-from kstreams_assign.model import NO_PROBE_MS, TaskId
+from kstreams_assign.model import NO_PROBE_MS, UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.wire import AwaitedProcess
 from tests.group.little_group import END, LittleGroup, LittleMember, shape
 
 DELAY_MS = AssignConfig().scheduled_rebalance_max_delay_ms
 TASKS = frozenset(TaskId(0, partition) for partition in range(3))
-UNKNOWN_LAG = -3
 FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
 
 
@@ -131,7 +130,7 @@ def client_with(lag: int) -> Client:
         ([client_with(END)] * 9, END / WORTH_WAITING_S, False),  # the largest task alone takes so long
         ([client_with(END), client_with(END // 2)], END * 3 / 4 / WORTH_WAITING_S + 1, True),
         ([client_with(END)], None, False),
-        ([client_with(END), client_with(UNKNOWN_LAG)], 10 * END, False),
+        ([client_with(END), client_with(UNKNOWN_OFFSET_SUM)], 10 * END, False),
         ([client_with(END), client_with(1_000)], 1, False),  # caught up: not asked about
         ([], END, False),
     ],

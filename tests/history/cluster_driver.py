@@ -28,12 +28,11 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.history.source import Broker
 from kstreams_assign.history.staging import BatchJob
+from tests.history.cluster import START_LIMIT_S
 from tests.worker.app import until
 
 KILL_EXECUTOR, KILL_DRIVER = "kill-executor", "kill-driver"
 HALF_WRITTEN = "published task_placements"
-PATIENCE_S = 200
-"""A JVM takes long to start on a machine that does ten other things."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def main(master: str, marks: str, conf: str, executors: str) -> None:
     follow.BatchJob = lambda *fields: MarkingJob(BatchJob(*fields), marks)  # type: ignore[assignment,misc]
     with spark_session(master, log=Path(marks, "driver.log"), settings=json.loads(conf)) as session:
         tracker = session.sparkContext._jsc.sc().statusTracker()
-        until(lambda: len(tracker.getExecutorInfos()) > int(executors), PATIENCE_S)  # the driver is listed, too
+        until(lambda: len(tracker.getExecutorInfos()) > int(executors), START_LIMIT_S)  # the driver is listed, too
         print_line({"executors": len(tracker.getExecutorInfos()) - 1})
         for line in sys.stdin:
             asked = json.loads(line)

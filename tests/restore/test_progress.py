@@ -155,7 +155,8 @@ def rate_after(*notes: tuple[int, int, bool]) -> float | None:
     """The rate after these: offsets read, the time in milliseconds, whether there is more to read."""
     rate = RestoreRate()
     for read, now_ms, behind in notes:
-        rate.note(read, now_ms, behind=behind)
+        rate.count(read)
+        rate.note(now_ms, behind=behind)
     return rate.offsets_per_s
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kstreams_assign.assign.standby.limits import Counts
 from kstreams_assign.assign.standby.table import StandbyTable
 from kstreams_assign.assign.standby.tag_spread import TagSpread
 from kstreams_assign.assign.standby.takeover import ensure_takeover
@@ -160,12 +161,17 @@ def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
         for task in tasks:
             if column[goal] >= least:
                 break
-            for source in table.copies[task]:
-                full = column[source] > floor[source]
-                if full and table.may_give(task, source) and table.may_shift(task, source, goal):
-                    table.shift(task, source, goal)
-                    break
+            _shift_from_above(table, floor, task, goal)
     return column[goal] > before
+
+
+def _shift_from_above(table: StandbyTable, floor: Counts, task: int, goal: int) -> None:
+    """Shift a replica of the task from a column that has more than its ``floor``, if possible."""
+    for source in table.copies[task]:
+        full = table.column[source] > floor[source]
+        if full and table.may_give(task, source) and table.may_shift(task, source, goal):
+            table.shift(task, source, goal)
+            return
 
 
 def _thin_columns(table: StandbyTable) -> bool:
