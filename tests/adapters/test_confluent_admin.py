@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 from uuid import uuid4
@@ -108,6 +110,30 @@ def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):
         future.result()
     asked = [TopicPartition(name, 0), TopicPartition(name, 1), TopicPartition(name, 2), TopicPartition("no-such", 0)]
     assert admin.bounds(asked, PATIENCE_S) == {TopicPartition(name, 0): (3, 5), TopicPartition(name, 1): (0, 0)}
+
+
+IMPATIENT = """
+import sys
+from contextlib import suppress
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.model import TopicPartition
+
+admin = ClusterAdmin(sys.argv[1])
+partitions = [TopicPartition(sys.argv[2], number) for number in range(200)]
+for _ in range(int(sys.argv[3])):
+    with suppress(BrokerUnavailable):
+        admin.stable_end_offsets(partitions, 0.001)
+    admin.bounds_and_ids(partitions, 60, 0.001)
+"""
+
+
+def test_a_look_up_without_time_left_does_not_end_the_process(broker, admin):
+    name = new_topic(admin, 200)
+    asking = [sys.executable, "-c", IMPATIENT, broker, name, "100"]
+    ended = subprocess.run(asking, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_an_answer_without_an_offset_is_none(admin, monkeypatch):

@@ -15,7 +15,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, ask_each_leader
+from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.first_contact import FirstContact
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
@@ -38,7 +38,7 @@ _ATTEMPT_S = 5.0
 the controller until the time of a request is up although it is there."""
 
 _POLL_S = 0.02
-_GRACE_S = 1.0
+_GRACE_S = LOOK_UP_S
 """librdkafka ends a request at its deadline; this much later we no longer wait for it to say so."""
 
 
@@ -272,12 +272,12 @@ class ClusterAdmin:
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
         """Offsets of partitions that are known to exist: waits for a partition that the broker does not know yet."""
-        wanted = {ClientPartition(*partition): spec for partition in partitions}
+        wanted = list(partitions)
         if not wanted:
             return {}
 
         def ask(left_s: float) -> Mapping[ClientPartition, Future[Any]]:
-            return self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=left_s)
+            return list_offsets(self._admin, wanted, spec, left_s, isolation)
 
         while True:
             results = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
@@ -21,6 +21,10 @@ from kstreams_assign.model import TopicPartition
 
 FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+LOOK_UP_S = 2.0
+"""librdkafka 2.16 has at least so much time to look up offsets. It looks for the leaders in the caller's thread, and if
+its time is up before it has done so, it uses memory that it has freed, and the process ends."""
 
 Bounds = dict[TopicPartition, tuple[int, int]]
 
@@ -44,6 +48,18 @@ def ask_each_leader(
     return {partition: (first[partition], last[partition]) for partition in first.keys() & last.keys()}
 
 
+def list_offsets(
+    admin: AdminClient,
+    partitions: Iterable[TopicPartition],
+    spec: OffsetSpec,
+    timeout_s: float,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Mapping[ClientPartition, Future[Any]]:
+    """Ask for offsets; a future for each partition, done after ``timeout_s`` or ``LOOK_UP_S``, whichever is longer."""
+    asked = {ClientPartition(*partition): spec for partition in partitions}
+    return admin.list_offsets(asked, isolation_level=isolation, request_timeout=max(LOOK_UP_S, timeout_s))
+
+
 def _by_leader(
     partitions: Iterable[TopicPartition], topics: Mapping[str, Any]
 ) -> Mapping[int, Iterable[TopicPartition]]:
@@ -58,7 +74,7 @@ def _by_leader(
 def _ask(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_s: float
 ) -> Mapping[TopicPartition, Future[Any]]:
-    answers = admin.list_offsets({ClientPartition(*at): spec for at in partitions}, request_timeout=timeout_s)
+    answers = list_offsets(admin, partitions, spec, timeout_s)
     return {TopicPartition(at.topic, at.partition): future for at, future in answers.items()}
 
 
