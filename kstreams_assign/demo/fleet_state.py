@@ -135,6 +135,15 @@ class FleetState:
         complete = last.kind != "refused" and last.members == len(self.alive) and not last.withheld
         return complete and adopted == {last.generation}
 
+    def warm(self, lag: int) -> set[str]:
+        """Return the tasks of which a living worker keeps a standby that lacks ``lag`` offsets at most."""
+        return {
+            task
+            for worker in self.alive
+            for task, view in worker.tasks.items()
+            if view.role == "standby" and view.lag is not None and view.lag <= lag
+        }
+
     @property
     def converged(self) -> bool:
         """Settled, and the leader wants nothing more: balanced, no warm-up, no probe."""

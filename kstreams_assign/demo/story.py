@@ -87,7 +87,7 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
         Scene(
             "the third worker joins: warm-ups first, tasks move once they caught up",
             210,
-            _all_run_on(3),
+            _all_run_on(3, warm_within=recovery_lag),
             _kill_an_owner,
             steady_s=5,
         ),
@@ -98,10 +98,13 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
     )
 
 
-def _all_run_on(members: int, *, converged: bool = True) -> Condition:
+def _all_run_on(members: int, *, converged: bool = True, warm_within: int | None = None) -> Condition:
+    """Return whether so many workers run all tasks. ``warm_within``: and each has a standby that lacks no more."""
+
     def check(fleet_state: FleetState, world: World) -> bool:
         quiet = fleet_state.converged if converged else fleet_state.settled
-        return quiet and len(fleet_state.alive) == members and len(fleet_state.owners) == world.tasks
+        warm = warm_within is None or len(fleet_state.warm(warm_within)) == world.tasks
+        return quiet and warm and len(fleet_state.alive) == members and len(fleet_state.owners) == world.tasks
 
     return check
 

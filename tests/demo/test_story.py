@@ -21,13 +21,17 @@ LAG = 1_000
 EMPTY = World(tasks=3, shortest_changelog=0, all_processed=False)
 
 
-def group_of(owners, generation, **facts):
-    """A fleet_state on which these workers have adopted the last decision and run these tasks."""
+def group_of(owners, generation, *, behind=LAG, **facts):
+    """A fleet_state on which these workers have adopted the last decision and run these tasks.
+
+    The worker before has standbys of a worker's tasks, and lacks ``behind`` offsets of each.
+    """
     leader = next(iter(owners))
     events = [decision(leader, members=len(owners), **facts)]
-    for worker, tasks in owners.items():
+    for (worker, tasks), others in zip(owners.items(), [*list(owners.values())[1:], owners[leader]], strict=True):
+        standbys = {f"t{task}": ("standby", "tailing", behind) for task in others}
         running = {f"t{task}": ("active", "running", 0) for task in tasks}
-        events += [assigned(worker, generation), adopted(worker, generation), status(worker, **running)]
+        events += [assigned(worker, generation), adopted(worker, generation), status(worker, **standbys | running)]
     return fleet_state_of(*[started(worker) for worker in owners], *events)
 
 
@@ -36,6 +40,7 @@ TWO = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"]}, 2)
 PROBING = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"], "w3": []}, 3, next_probe_ms=60_000)
 THREE = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": ["0_2"]}, 5)
 SHORT = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": []}, 5)
+COLD = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": ["0_2"]}, 5, behind=LAG + 1)
 NOTHING = fleet_state_of()
 
 
@@ -85,6 +90,7 @@ def at_scene(number):
         (3, TWO, EMPTY),
         (3, PROBING, EMPTY),
         (3, SHORT, EMPTY),
+        (3, COLD, EMPTY),
         (4, THREE, EMPTY),
         (5, TWO, EMPTY),
     ],
@@ -93,6 +99,7 @@ def at_scene(number):
         "the third worker is not there",
         "a probe is due",
         "a task does not run",
+        "standbys are still restored",
         "the killed worker is still seen",
         "input is not processed",
     ],
