@@ -32,13 +32,7 @@ from kstreams_assign.assign.java.streams_sticky import (
 from kstreams_assign.assign.java.threads import ThreadTasks, distribute
 from kstreams_assign.assign.lags import TaskLags, compute_lag, find_previous_tasks, is_caught_up, rank, sort_by_lag
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
-from kstreams_assign.assign.least_movement.assignor import (
-    least_movement,
-    least_movement_by_number,
-    least_movement_by_rank,
-    least_movement_loss_first,
-    least_movement_where_most_restored,
-)
+from kstreams_assign.assign.least_movement.assignor import least_movement
 from kstreams_assign.assign.load_balance import Loads, is_load_balanced, sum_loads
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
@@ -55,13 +49,7 @@ from kstreams_assign.assign.values import (
 
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
-        "least_movement": {
-            1: least_movement_by_rank,
-            2: least_movement_where_most_restored,
-            3: least_movement_by_number,
-            4: least_movement_loss_first,
-            5: least_movement,
-        },
+        "least_movement": {1: least_movement},
         "high_availability": {1: high_availability},
         "sticky": {1: sticky},
         "fallback_prior": {1: fallback_prior},

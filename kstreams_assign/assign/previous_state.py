@@ -32,28 +32,15 @@ class PreviousState:
     ``reported_lags[task]`` maps client -> lag where that differs from ``unreported_lag[task]``, the lag of all other
     clients. For a stateless task it is empty, and all lags are 0. ``cold[task]`` is the rank of the other clients,
     ``cold_restore[task]`` the offsets that they have to restore. ``owner[task]`` ran the task before, or is
-    ``NO_CLIENT``. ``by_rank``: a caught-up replica counts as complete, as in version 1 of the assignor; otherwise its
-    missing offsets count. ``moves_restores``: a task that no client has caught up with is no reason to move it first to
-    the most caught-up one, as from version 3 on. ``loss_first``: standbys are placed for the loss of any client first,
-    and evenly then, as up to version 4.
+    ``NO_CLIENT``.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        acceptable_recovery_lag: int,
-        *,
-        by_rank: bool = False,
-        moves_restores: bool = False,
-        loss_first: bool = False,
-    ) -> None:
+    def __init__(self, cluster: Cluster, acceptable_recovery_lag: int) -> None:
         self.clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
         self.capacity = [client.capacity for client in self.clients]
         self.stateful = len(cluster.stateful)
         self.tasks = sorted_tasks(cluster.stateful) + (sorted_tasks(cluster.stateless) if cluster.stateless else [])
         self.acceptable = acceptable_recovery_lag
-        self.moves_restores = moves_restores
-        self.loss_first = loss_first
         self.numbers = {task: number for number, task in enumerate(self.tasks)}
         self.reported_lags: list[dict[int, int]] = [{} for _ in self.tasks]
         self.unreported_lag = self._read_lags() + [0] * (len(self.tasks) - self.stateful)
@@ -65,8 +52,8 @@ class PreviousState:
         orphans = sum(
             owner == NO_CLIENT and bool(lags) for owner, lags in zip(self.owner, self.reported_lags, strict=True)
         )
-        self.restore_of = self.rank_of if by_rank or orphans > ORPHANS_MAX else offsets_to_restore
-        self.cold_restore = self.cold if by_rank else [offsets_to_restore(lag) for lag in self.unreported_lag]
+        self.restore_of = self.rank_of if orphans > ORPHANS_MAX else offsets_to_restore
+        self.cold_restore = [offsets_to_restore(lag) for lag in self.unreported_lag]
 
     def _read_lags(self) -> list[int]:
         """Fill ``reported_lags``; return the lag of other clients per task: the end offset sums, or the largest lag."""
@@ -157,7 +144,7 @@ class PreviousState:
 
     def restarts(self, task: int) -> bool:
         """Return whether a restore of the task may begin again on another client: none has caught up, for certain."""
-        return self.moves_restores and self.least_rank(task) > UNKNOWN_RANK
+        return self.least_rank(task) > UNKNOWN_RANK
 
     def ahead(self, task: int, client: int) -> Iterator[int]:
         """Yield the clients that are more caught up than this one."""

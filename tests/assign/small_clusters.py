@@ -28,6 +28,7 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_owners,
 )
+from kstreams_assign.assign.lags import KEPT_UP_TO
 from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.shares import even_shares
@@ -165,18 +166,42 @@ def spread(owners: tuple[int, ...], kinds: tuple[int, ...], threads: tuple[int, 
     return total
 
 
+def prices(small: Small) -> list[list[tuple[int, int, int]]]:
+    """Return the cost of each task per client that runs it in the end."""
+    backlog = [0] * len(small.threads)
+    for row in filter(has_state, small.rows):
+        if (owner := owner_of(row)) != -1:
+            backlog[owner] += LAG[row[owner]]
+    return [row_prices(row, small.acceptable, _is_slow(row, backlog)) for row in small.rows]
+
+
+def owner_of(row: str) -> int:
+    """Return the client that runs a stateful task, or was its owner; -1 if there is none."""
+    return max(row.find("R"), row.find("O"))
+
+
+def _is_slow(row: str, backlog: list[int]) -> bool:
+    """Return whether a client that has more of the task would have it in less than half of its owner's time."""
+    owner = owner_of(row)
+    return owner != -1 and any(
+        backlog[owner] > KEPT_UP_TO * (backlog[client] + LAG[letter])
+        for client, letter in enumerate(row)
+        if LAG[letter] < LAG[row[owner]]
+    )
+
+
 @cache
-def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
+def row_prices(row: str, acceptable: int, is_slow: bool) -> list[tuple[int, int, int]]:
     """Return per client the cost of running the task in the end.
 
-    The cost is (owner changes, 1 if new without a copy, offsets to restore).
+    The cost is (owner changes, 1 if new without a copy, offsets to restore). ``is_slow``: its owner is, if it restores.
     """
     if not has_state(row):
         return [(int("r" in row and letter != "r"), 0, 0) for letter in row]
     lags = [LAG[letter] for letter in row]
     ranks = [0 if lag <= acceptable else lag for lag in lags]
-    owner = max(row.find("R"), row.find("O"))
-    may_stay = owner != -1 and ranks[owner] == min(ranks)
+    owner = owner_of(row)
+    may_stay = owner != -1 and (ranks[owner] == min(ranks) or (restarts(row, acceptable) and not is_slow))
     costs = []
     for client, mine in enumerate(ranks):
         # if no client may keep the task, its first change, to the most caught-up client, is inevitable; an orphan has
@@ -192,9 +217,9 @@ def restarts(row: str, acceptable: int) -> bool:
     return has_state(row) and min(LAG[letter] for letter in row) > acceptable
 
 
-def cost(small: Small, owners: tuple[int, ...]) -> Cost:
-    """Return the total cost over all rounds."""
-    each = [prices(row, small.acceptable)[owner] for row, owner in zip(small.rows, owners, strict=True)]
+def cost(small: Small, each_price: list[list[tuple[int, int, int]]], owners: tuple[int, ...]) -> Cost:
+    """Return the total cost over all rounds, at these prices."""
+    each = [of_task[owner] for of_task, owner in zip(each_price, owners, strict=True)]
     changes, without_copy, offsets = (sum(column) for column in zip(*each, strict=True))
     return changes, without_copy, spread(owners, small.kinds, small.threads), offsets
 
@@ -218,7 +243,8 @@ def faults(small: Small) -> list[str]:
 
 
 def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
-    best = min(cost(small, owners) for owners in balanced_owners(len(small.rows), small.threads))
+    each_price = prices(small)
+    best = min(cost(small, each_price, owners) for owners in balanced_owners(len(small.rows), small.threads))
     held = PreviousState(cluster, small.acceptable)
     owners = final_owners(held)
     texts = []
@@ -228,7 +254,7 @@ def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[st
         texts.append(f"changes {changes} owners, {best[0]} would do")
     if changes < owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks):
         texts.append("changes fewer owners than the lower bound")
-    mine = cost(small, tuple(owners[held.numbers[task]] for task in small.tasks))
+    mine = cost(small, each_price, tuple(owners[held.numbers[task]] for task in small.tasks))
     if mine != best:
         texts.append(f"its goal costs {mine}, {best} would do")
     return texts
@@ -246,7 +272,7 @@ def _is_loss_proof(small: Small, at_rest: Cluster) -> bool:
     """Return whether the standbys are where a loss of any process wants them."""
     if not small.standbys or len(small.threads) < 3:
         return False
-    held = PreviousState(at_rest, small.acceptable, moves_restores=True)
+    held = PreviousState(at_rest, small.acceptable)
     owners = final_owners(held)
     table = StandbyTable(held, owners, small.standbys, None)
     return table.limits.loss_proof and not layout_cost(table, final_standbys(held, owners, small.config))[2]
@@ -267,7 +293,7 @@ def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
     """Compare with all layouts: distances of columns from their limits, and offsets to restore."""
-    held = PreviousState(cluster, small.acceptable, moves_restores=True)
+    held = PreviousState(cluster, small.acceptable)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
         return []

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import (
-    VERSIONS,
     AssignConfig,
     Client,
     Cluster,
@@ -142,14 +141,6 @@ def test_the_levels_in_falling_order_become_smaller_with_every_round_that_moves_
         before = previous_owners(each.cluster)
         if each.changed and before.keys() == each.plan.owners.keys():
             assert falling(each.plan.owners) < falling(before), each.changed
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(seed=SEEDS)
-def test_without_loads_every_decision_of_version_4_is_that_of_version_3(seed):
-    cluster, config, _, _ = problem(seed)
-    by_number, by_load = VERSIONS["least_movement"][3], VERSIONS["least_movement"][4]
-    assert by_load(replace(cluster, loads={}), config) == by_number(cluster, config)
 
 
 @settings(max_examples=examples(200), deadline=None)

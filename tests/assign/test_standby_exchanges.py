@@ -40,7 +40,7 @@ def changed_group(random: Random) -> Cluster:
 
 
 def table_of(cluster: Cluster) -> StandbyTable:
-    held = PreviousState(cluster, CONFIG.acceptable_recovery_lag, moves_restores=True)
+    held = PreviousState(cluster, CONFIG.acceptable_recovery_lag)
     return StandbyTable(held, final_owners(held), 1, None)
 
 

@@ -9,7 +9,6 @@
     caught up [I3 [T4 ..]]                           these standbys and warm-ups are at the end; without names, all
     assign high_availability                         decide and adopt; answers the new table
     propose least_movement                           decide and answer, but leave the group as it is
-    propose least_movement 1                         the same in this version of the assignor
     kip First Rebalance                              input: a table of the KIP; answers how the last decision differs
 
 ``T2@500`` lags 500 offsets behind; without ``@`` a replica has caught up. ``T2`` has state, ``t2`` has none.
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kstreams_assign.assign import (
-    VERSIONS,
+    ASSIGNORS,
     AssignConfig,
     Client,
     Cluster,
@@ -136,9 +135,7 @@ class Group:
 
     def propose(self, words: list[str], _: list[str]) -> list[str]:
         cluster = self.cluster()
-        versions = VERSIONS[words[0]]
-        assign = versions[int(words[1]) if len(words) > 1 else max(versions)]
-        plan = await_assignor(assign, list(map(self.client, self.awaited)))(cluster, self.config)
+        plan = await_assignor(ASSIGNORS[words[0]], list(map(self.client, self.awaited)))(cluster, self.config)
         self.last = {name: plan.placements[number(name)] for name in sorted(self.instances, key=number)}
         return [*table(self.last), *self.notes(cluster, plan), *check(cluster, self.config, plan)]
 

@@ -67,46 +67,12 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide, by load if the cluster has loads. Raises ``ConfigError`` when a client has no lag for a stateful task."""
-    return _by_load(PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True), cluster, config)
-
-
-def least_movement_loss_first(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 4: standbys are placed so that after a loss no task has to move, and evenly only then."""
-    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_first=True)
-    return _by_load(held, cluster, config)
-
-
-def _by_load(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Plan:
+    held = PreviousState(cluster, config.acceptable_recovery_lag)
     if not cluster.loads or not why_not_rack_aware(cluster, config):
-        return _decided(held, cluster, config)
+        return Stage(held, *_final(held, cluster, config)).plan(config.max_warmup_replicas)
     owners, unsettled = owners_by_load(held, cluster.loads)
     plan = Stage(held, owners, final_standbys(held, owners, config)).plan(config.max_warmup_replicas)
     return replace(plan, probing=True) if unsettled else plan
-
-
-def least_movement_by_number(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 3: as version 4, but loads do not count."""
-    held = PreviousState(cluster, config.acceptable_recovery_lag, moves_restores=True, loss_first=True)
-    return _decided(held, cluster, config)
-
-
-def least_movement_where_most_restored(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 2: a task that no process has caught up with goes on where most of it is restored."""
-    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, loss_first=True), cluster, config)
-
-
-def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 1: as version 2, but offsets to restore count only where a replica is not caught up.
-
-    So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
-    """
-    held = PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True, loss_first=True)
-    return _decided(held, cluster, config)
-
-
-def _decided(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Plan:
-    owners, standbys = _final(held, cluster, config)
-    return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
 
 
 def _final(
@@ -180,10 +146,9 @@ class Stage:
         now, owner, reported = self.running[task], self.owners[task], self.held.reported_lags[task]
         rank_of, cold = self.held.rank_of, self.held.cold[task]
         # a replica in passing is worth a wait only if it takes less than half the time of the final one
-        passing = KEPT_UP_TO if self.held.moves_restores else 1
         ranked = [
             (
-                rank_of(lag) * (1 if client == owner or client in goal else passing),
+                rank_of(lag) * (1 if client == owner or client in goal else KEPT_UP_TO),
                 client != owner and client not in goal,
                 client != owner,
                 lag,
@@ -225,7 +190,7 @@ class Stage:
     def _restores(self) -> dict[TaskId, UUID]:
         """Return the tasks that are not on a most caught-up client, each with the first of these."""
         held, restores = self.held, {}
-        for task, now in enumerate(self.running if held.moves_restores else ()):
+        for task, now in enumerate(self.running):
             if held.reported_lags[task].get(now) != RUNNING_OFFSET_SUM and not held.may_run(task, now):
                 restores[held.tasks[task]] = held.clients[(held.most_caught_up(task) or (0,))[0]].process_id
         return restores

@@ -3,7 +3,7 @@
 A minimum cost flow in integers, from tasks by way of cells and columns. ``Exchanges`` looks for a cycle of tasks, each
 of which gives the place of a standby to the next, that lowers the total, until none exists (Klein's theorem: then the
 total is minimal). ``settle`` makes the layout that it begins with; where that restores no more than any layout must, no
-cycle is looked for, even if cells could be better. Up to version 4 of the assignor cells come first, then columns.
+cycle is looked for, even if cells could be better.
 """
 
 from __future__ import annotations
@@ -22,23 +22,14 @@ def lower_cost(table: StandbyTable) -> None:
     """Exchange standbys until no layout that is as good has less to restore, where that can be found."""
     if table.exact:
         restores = sum(table.held.rank(task, client) for task, (client,) in enumerate(table.copies))
-        if not _is_within_limits(table) or (restores > new_restores(table) and restores > least_restores(table)):
+        if not _is_even(table) or (restores > new_restores(table) and restores > least_restores(table)):
             Exchanges(table).settle()
 
 
-def _is_within_limits(table: StandbyTable) -> bool:
+def _is_even(table: StandbyTable) -> bool:
     limits = table.limits
-    if any(
-        not low <= own <= high
-        for low, own, high in zip(limits.column_low, table.column, limits.column_high, strict=True)
-    ):
-        return False
-    return limits.rows_last or all(
-        all(count <= row.most[client] for client, count in table.cell[owner].items())
-        and all(table.count(owner, client) >= row.least[client] for client in row.due if client != owner)
-        for owner, row in enumerate(limits.rows)
-        if table.tasks_of[owner]
-    )
+    columns = zip(limits.column_low, table.column, limits.column_high, strict=True)
+    return all(low <= own <= high for low, own, high in columns)
 
 
 def new_restores(table: StandbyTable) -> int:
@@ -77,12 +68,8 @@ class Exchanges:
         self.hub = self.columns + self.clients
         ranks = (table.held.rank_of(lag) for lags in table.held.reported_lags for lag in lags.values())
         dearest = max([0, *table.held.cold, *ranks])
-        if table.limits.rows_last:
-            self.cell_price, self.offset_price = 1, 2 * self.tasks + 1
-            self.column_price = (2 * self.tasks * dearest + 1) * self.offset_price
-        else:
-            self.offset_price, self.column_price = 1, 2 * self.tasks * dearest + 1
-            self.cell_price = self.column_price * (2 * self.tasks + 1)
+        self.offset_price = 2 * self.tasks + 1
+        self.column_price = (2 * self.tasks * dearest + 1) * self.offset_price
         self.placed: list[set[int]] = [set() for _ in range(self.clients * self.clients)]
         for task, (client,) in enumerate(table.copies):
             self.placed[self._cell(table.owners[task], client) - self.tasks].add(task)
@@ -152,7 +139,7 @@ class Exchanges:
 
     def _cell_price(self, owner: int, client: int, more: int) -> int:
         row, count = self.table.limits.rows[owner], self.table.count(owner, client)
-        return self.cell_price * _farther(count, more, row.least[client], row.most[client])
+        return _farther(count, more, row.least[client], row.most[client])
 
     def _column_price(self, client: int, more: int) -> int:
         limits = self.table.limits

@@ -19,8 +19,6 @@ Shares = tuple[list[int], int]
 """How much goes to each client, and into how many parts one standby is divided."""
 
 EPSILON = 1e-6
-MISPLACED_STANDBYS_MAX = 12
-"""This many misplaced standbys are cheap in any group. Up to 8 processes with equal threads never have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,7 @@ class StandbyLimits:
     each row*. Where that would make columns uneven, rows follow capacities only. With ``tags`` they do too, and use
     only clients that differ from the row's client. Columns are as even as rows allow, active tasks included.
 
-    ``loss_first``: as up to version 4 of the assignor, columns may become uneven, unless that misplaces more than a
-    dozen standbys, and more than one for every four tasks. ``rows_last``: columns are as even as they would be without
-    rows.
+    ``rows_last``: columns are as even as they would be without rows.
     """
 
     def __init__(
@@ -57,7 +53,6 @@ class StandbyLimits:
         wanted: int,
         tags: TagSpread | None = None,
         *,
-        loss_first: bool = False,
         rows_last: bool = False,
     ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
@@ -68,7 +63,7 @@ class StandbyLimits:
         even = self._lay_out()
         if rows_last:
             self.share = even
-        elif self.loss_proof and not (self._misplaces_few(even) if loss_first else self._is_even(even)):
+        elif self.loss_proof and not self._is_even(even):
             self.loss_proof = False
             self._lay_out()
         self.column_low = [int(share + EPSILON) for share in self.share]
@@ -78,10 +73,6 @@ class StandbyLimits:
         """Return rows that set no limits."""
         nothing, everything = [0] * len(self.capacity), [self.tasks] * len(self.capacity)
         return [Row(nothing, everything, [], (nothing, everything))] * len(self.capacity)
-
-    def _misplaces_few(self, even: Sequence[float]) -> bool:
-        misplaced = sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
-        return misplaced <= max(self.tasks / 4, MISPLACED_STANDBYS_MAX)
 
     def _is_even(self, even: Sequence[float]) -> bool:
         return all(

@@ -34,6 +34,5 @@ def final_standbys(held: PreviousState, owners: Sequence[int], config: AssignCon
     keep(table)
     fill(table)
     settle(table)
-    if held.moves_restores:
-        lower_cost(table)
+    lower_cost(table)
     return table.copies

@@ -34,15 +34,7 @@ class StandbyTable:
             running[owner] += 1
         stateful = [len(tasks) for tasks in self.tasks_of]
         self.exact = wanted == 1 and tags is None and len(self.owners) * len(held.clients) <= PLACES_MAX
-        self.limits = StandbyLimits(
-            running,
-            stateful,
-            held.capacity,
-            wanted,
-            tags,
-            loss_first=held.loss_first,
-            rows_last=self.exact and not held.loss_first,
-        )
+        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, rows_last=self.exact)
         self.rows = self.limits.rows
         self.copies: list[list[int]] = [[] for _ in self.owners]
         self.cell: list[dict[int, int]] = [{} for _ in held.clients]
