@@ -8,7 +8,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import (
@@ -214,6 +214,7 @@ def test_a_version_goes_on_deciding_as_it_did(version, digest):
 
 
 @settings(max_examples=examples(400), deadline=None)
+@example(39_686)  # standbys changed places with each decision
 @given(seed=st.integers(0, 2**32))
 def test_every_group_comes_to_rest_balanced_with_every_property(seed):
     cluster, config, ends = restoring_group(Random(seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from uuid import UUID
 
@@ -23,10 +24,14 @@ from tests.samples import examples
 CONFIG = AssignConfig(num_standby_replicas=1)
 
 
-def changed_group(random: Random) -> Cluster:
-    """A group at rest, then some processes more or fewer; some replicas are behind."""
+LARGE = (20_000, 100_000, 300_000)
+SMALL = (0, 50, CONFIG.acceptable_recovery_lag)
+
+
+def changed_group(random: Random, sizes: Sequence[int] = LARGE) -> Cluster:
+    """A group at rest, then some processes more or fewer; some replicas are behind. Tasks have one of the ``sizes``."""
     tasks = random.randint(3, 50)
-    ends = {TaskId(0, partition): random.choice((20_000, 100_000, 300_000)) for partition in range(tasks)}
+    ends = {TaskId(0, partition): random.choice(sizes) for partition in range(tasks)}
     names = [UUID(int=number) for number in range(1, random.randint(4, 10))]
     empty = [Client(name, random.choice((1, 1, 1, 2)), lags=TaskLags(ends, {})) for name in names]
     rounds = converge(Cluster(tuple(empty), frozenset(ends)), CONFIG, least_movement, ends)
@@ -34,7 +39,7 @@ def changed_group(random: Random) -> Cluster:
     for _ in range(random.randint(0, 2)):
         clients.pop(random.randrange(len(clients)))
     for _ in range(random.randint(0, 2)):
-        sums = {task: random.randrange(end) for task, end in ends.items() if random.random() < 0.1}
+        sums = {task: random.randrange(end + 1) for task, end in ends.items() if random.random() < 0.1}
         clients.append(Client(UUID(int=random.getrandbits(128)), 1, lags=TaskLags(ends, sums)))
     return Cluster(tuple(clients), frozenset(ends))
 
@@ -103,6 +108,30 @@ def test_of_the_cheapest_layouts_it_is_the_best_for_a_loss(seed):
             table.put(task, random.choice([client for client in clients if client != owner]))
         exchanges.Exchanges(table).settle()
         assert layout_cost(table, table.copies) == least_cost(table)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(seed=st.integers(0, 2**32), sizes=st.sampled_from((SMALL, (*SMALL, *LARGE))))
+def test_a_group_at_rest_keeps_its_standbys(seed, sizes):
+    """Small tasks may move for nothing: a replica of them counts as restored wherever it is."""
+    cluster = changed_group(Random(seed), sizes)
+    ends = next(dict(client.lags.end_offset_sums) for client in cluster.clients)
+    rounds = converge(cluster, CONFIG, least_movement, ends)
+    at_rest = apply_plan(rounds[-1].cluster, rounds[-1].plan, ends)
+    assert least_movement(at_rest, CONFIG).placements == rounds[-1].plan.placements
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_the_cost_of_a_layout_equals_its_twin(seed):
+    random = Random(seed)
+    cluster = changed_group(random, (*SMALL, *LARGE))
+    if len(cluster.clients) > 2:
+        table = table_of(cluster)
+        clients = range(len(cluster.clients))
+        for task, owner in enumerate(table.owners):
+            table.put(task, random.choice([client for client in clients if client != owner]))
+        assert exchanges.cost(table) == layout_cost(table, table.copies)
 
 
 def restored(small: Small) -> int:

@@ -2,8 +2,8 @@
 
 A minimum cost flow in integers, from tasks by way of cells and columns. ``Exchanges`` looks for a cycle of tasks, each
 of which gives the place of a standby to the next, that lowers the total, until none exists (Klein's theorem: then the
-total is minimal). ``settle`` makes the layout that it begins with; where that restores no more than any layout must, no
-cycle is looked for, even if cells could be better.
+total is minimal). ``settle`` makes the layout that it begins with; where that restores something, but no more than any
+layout must, no cycle is looked for, even if cells could be better.
 """
 
 from __future__ import annotations
@@ -19,17 +19,32 @@ Arc = tuple[int, int]
 
 
 def lower_cost(table: StandbyTable) -> None:
-    """Exchange standbys until no layout that is as good has less to restore, where that can be found."""
+    """Exchange standbys until no layout that is as even has less to restore, where that can be found."""
     if table.exact:
-        restores = sum(table.held.rank(task, client) for task, (client,) in enumerate(table.copies))
-        if not _is_even(table) or (restores > new_restores(table) and restores > least_restores(table)):
+        uneven, restores, cells = cost(table)
+        dear = restores > new_restores(table) and restores > least_restores(table)
+        if uneven or dear or (cells and not restores):
             Exchanges(table).settle()
 
 
-def _is_even(table: StandbyTable) -> bool:
+Cost = tuple[int, int, int]
+"""How far columns are off their limits, the offsets to restore, how far cells are off: the smaller, the better."""
+
+NO_COST: Cost = (0, 0, 0)
+
+
+def cost(table: StandbyTable) -> Cost:
+    """Return the cost of a layout with one standby of each task."""
     limits = table.limits
-    columns = zip(limits.column_low, table.column, limits.column_high, strict=True)
-    return all(low <= own <= high for low, own, high in columns)
+    columns = sum(map(_off, table.column, limits.column_low, limits.column_high))
+    restores = sum(table.held.rank(task, client) for task, (client,) in enumerate(table.copies))
+    cells = sum(
+        _off(table.count(owner, client), row.least[client], row.most[client])
+        for owner, row in enumerate(limits.rows)
+        for client in (range(len(table.column)) if table.tasks_of[owner] else ())
+        if client != owner
+    )
+    return columns, restores, cells
 
 
 def new_restores(table: StandbyTable) -> int:
@@ -158,8 +173,8 @@ class Exchanges:
 
 def _farther(count: int, more: int, low: int, high: int) -> int:
     """Return by how much ``more`` replicas, 1 or -1, bring the count farther from its limits."""
+    return _off(count + more, low, high) - _off(count, low, high)
 
-    def off(number: int) -> int:
-        return max(low - number, number - high, 0)
 
-    return off(count + more) - off(count)
+def _off(count: int, low: int, high: int) -> int:
+    return max(low - count, count - high, 0)

@@ -2,7 +2,8 @@
 
 Existing replicas stay. Missing ones go where cells and columns (``StandbyLimits``) have room, and a replica moves only
 if that brings a cell or a column nearer to its limits, or if it saves a restore. So a good spread is left alone, and
-one that was made here is good.
+one that was made here is good. Where costs are compared, a layout is left alone unless another one costs less: two of
+the same cost do not alternate.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.standby.exchanges import lower_cost
+from kstreams_assign.assign.standby.exchanges import NO_COST, cost, lower_cost
 from kstreams_assign.assign.standby.fill import fill, keep
 from kstreams_assign.assign.standby.settle import settle
 from kstreams_assign.assign.standby.table import StandbyTable
@@ -32,6 +33,16 @@ def final_standbys(held: PreviousState, owners: Sequence[int], config: AssignCon
     tags = TagSpread(held.clients, config.rack_aware_assignment_tags) if config.rack_aware_assignment_tags else None
     table = StandbyTable(held, owners, config.num_standby_replicas, tags)
     keep(table)
+    if not (table.exact and all(table.copies)):
+        return _place(table)
+    kept, as_kept = [*map(list, table.copies)], cost(table)
+    if as_kept == NO_COST:
+        return kept
+    placed = _place(table)
+    return placed if cost(table) < as_kept else kept
+
+
+def _place(table: StandbyTable) -> Sequence[Sequence[int]]:
     fill(table)
     settle(table)
     lower_cost(table)
