@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,7 +73,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """The outcome of a script. ``simulated_ms``: to the end of the quiet time."""
+    """The outcome of a script. ``rebalances`` and ``simulated_ms`` count to the end of the quiet time."""
 
     script: Script
     violations: tuple[Violation, ...]
@@ -104,18 +104,22 @@ def _played(script: Script, logged: bool) -> Played:
     classic_checkers = [*every_checker(), WaitsAreAnnounced(), PlansHold()]
     watch = Watch(script.seed, every_streams_checker() if script.scenario.is_streams_group else classic_checkers)
     world = World(script.scenario, script.faults, script.seed, watch, [] if logged else None)
-    try:
+    with _nothing_raises(watch):
         _play(world, script, watch)
+    rebalances, simulated_ms = world.group.rebalances, world.timeline.now_ms - START_MS
+    if not (script.scenario.is_streams_group or watch.violations):
+        with _nothing_raises(watch):
+            _rebalance_at_rest(world, watch)
+    return Played(script, tuple(watch.violations), rebalances, simulated_ms, world.lines or ())
+
+
+@contextmanager
+def _nothing_raises(watch: Watch) -> Iterator[None]:
+    try:
+        yield
     except RAISED as cause:
         at = extract_tb(cause.__traceback__)[-1]
         watch.violated("nothing raises", f"{type(cause).__name__}: {cause} ({Path(at.filename).name}, {at.name})")
-    return Played(
-        script,
-        tuple(watch.violations),
-        world.group.rebalances,
-        world.timeline.now_ms - START_MS,
-        world.lines or (),
-    )
 
 
 def _play(world: World, script: Script, watch: Watch) -> None:
@@ -128,17 +132,24 @@ def _play(world: World, script: Script, watch: Watch) -> None:
         return
     world.heal()
     world.log("healed", None, "")
-    until_ms = timeline.now_ms + REST_WITHIN_MS
     timeline.run(timeline.now_ms + 2 * script.scenario.session_timeout_ms)  # time to notice the last faults
+    if _come_to_rest(world, watch):
+        world.log("at rest", None, "")
+        _judge_rest(world, watch)
+
+
+def _come_to_rest(world: World, watch: Watch) -> bool:
+    """Play on until the group is at rest; return whether it is, without a violation."""
+    timeline = world.timeline
+    until_ms = timeline.now_ms + REST_WITHIN_MS
     while any(restless(world)):  # the first reason is enough
         if timeline.now_ms >= until_ms:
             watch.violated("the group comes to rest", "; ".join(restless(world)))
         if watch.violations:
-            return
+            return False
         world.revive()
         timeline.run(timeline.now_ms + LOOK_MS)
-    world.log("at rest", None, "")
-    _judge_rest(world, watch)
+    return True
 
 
 def _judge_rest(world: World, watch: Watch) -> None:
@@ -151,6 +162,25 @@ def _judge_rest(world: World, watch: Watch) -> None:
         watch.violated("standbys as many as asked once stable", text)
     for text in unprocessed(world):
         watch.violated("all input is processed", text)
+
+
+def _rebalance_at_rest(world: World, watch: Watch) -> None:
+    """Have a member ask for a rebalance: nothing may move."""
+    before = _roles(world)
+    classic(world.processes[0]).rejoin("a member asks at rest")
+    if _come_to_rest(world, watch) and (after := _roles(world)) != before:
+        roles = zip(before, after, strict=True)
+        changed = "; ".join(f"{name} had {had}, has {has}" for (name, had), (_, has) in roles if had != has)
+        watch.violated("a rebalance at rest moves nothing", changed)
+
+
+def _roles(world: World) -> list[tuple[str, Mapping[str, str]]]:
+    """Return what each process has, in order."""
+    return [
+        (process.run.name, {str(task): role for task, role in sorted(adopted.roles().items())})
+        for process in world.processes
+        if (adopted := classic(process).adopted) is not None
+    ]
 
 
 def restless(world: World) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import ClassVar
 
 from kstreams_assign.assign import drain
 from kstreams_assign.assign.least_movement import assignor
 from kstreams_assign.assign.previous_state import PreviousState
+from kstreams_assign.assign.standby import spread
 from kstreams_assign.assign.standby import table as standby_table
 from kstreams_assign.assign.standby.limits import StandbyLimits
 from kstreams_assign.engine import commits as engine_commits
@@ -252,6 +254,12 @@ def uncommitted_restored(monkeypatch):
     monkeypatch.setattr(Reader, "_behind", wrong)
 
 
+def layouts_alternate(monkeypatch):
+    """Standbys are placed anew, whether or not that is better."""
+    costs = count(0, -1)
+    monkeypatch.setattr(spread, "cost", lambda _: (next(costs),))
+
+
 def restored_to_the_stable_end(monkeypatch):
     """The restore ends where what is committed ends, though a transaction is open."""
 
@@ -417,6 +425,7 @@ BUGS = (
         lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
     ),
     Bug("a member asks again although nothing is due", "probing ends", asks_without_need),
+    Bug("layouts that cost the same alternate", "a rebalance at rest moves nothing", layouts_alternate, 544),
     Bug("each leader decides differently", "decisions equal on whichever member leads", leaders_differ),
     Bug(
         "a task that becomes a standby is still processed",

@@ -107,7 +107,8 @@ def test_a_group_rests_soon_after_a_scale_out_that_moves_stateless_tasks_alone()
     )
     played = play(grown, logged=True)
     assert played.violations == ()
-    joined = [line for line in played.lines if "P2  assigned" in line]
+    *joined, at_rest = [line for line in played.lines if "P2  assigned" in line]
+    assert at_rest.split()[1:] == joined[-1].split()[1:]
     assert "warm-up" in joined[0]
     assert "standby" in joined[-1]
     assert "warm-up" not in joined[-1]
