@@ -298,6 +298,7 @@ class Working:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
+            self._processor.settle()  # it releases the folders of stores that came back so late
             speaking.join()
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
