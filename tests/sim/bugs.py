@@ -255,7 +255,7 @@ def uncommitted_restored(monkeypatch):
 
 
 def layouts_alternate(monkeypatch):
-    """Standbys are placed anew, whether or not that is better."""
+    """Standbys are placed again, whether or not that is better."""
     costs = count(0, -1)
     monkeypatch.setattr(spread, "cost", lambda _: (next(costs),))
 

@@ -17,20 +17,18 @@ from kstreams_assign.assign.standby.table import StandbyTable
 Arc = tuple[int, int]
 """(price, the node it leads to)."""
 
+Cost = tuple[int, int, int]
+"""How far columns are off their limits, the offsets to restore, how far cells are off: the smaller, the better."""
+
+NO_COST: Cost = (0, 0, 0)
+
 
 def lower_cost(table: StandbyTable) -> None:
     """Exchange standbys until no layout that is as even has less to restore, where that can be found."""
     if table.exact:
         uneven, restores, cells = cost(table)
-        dear = restores > new_restores(table) and restores > least_restores(table)
-        if uneven or dear or (cells and not restores):
+        if uneven or (cells and not restores) or (restores > new_restores(table) and restores > least_restores(table)):
             Exchanges(table).settle()
-
-
-Cost = tuple[int, int, int]
-"""How far columns are off their limits, the offsets to restore, how far cells are off: the smaller, the better."""
-
-NO_COST: Cost = (0, 0, 0)
 
 
 def cost(table: StandbyTable) -> Cost:

@@ -12,6 +12,7 @@ SEEDS = range(60)
 
 
 def test_invariants_hold_and_all_situations_together_cost_a_twentieth_less_than_the_best_of_the_others():
+    """Learners are the best of the others in these situations."""
     ours_s, learners_s = 0.0, 0.0
     for seed in sample(SEEDS, 12):
         situation, group = drawn(seed)
