@@ -275,7 +275,7 @@ def _is_loss_proof(small: Small, at_rest: Cluster) -> bool:
     held = PreviousState(at_rest, small.acceptable)
     owners = final_owners(held)
     table = StandbyTable(held, owners, small.standbys, None)
-    return table.limits.loss_proof and not layout_cost(table, final_standbys(held, owners, small.config))[2]
+    return table.limits.loss_proof and not cells_off(table, final_standbys(held, owners, small.config))
 
 
 def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
@@ -292,7 +292,7 @@ def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
 
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
-    """Compare with all layouts: distances of columns from their limits, and offsets to restore."""
+    """Compare with all layouts: distances of columns from their limits, then offsets to restore with cells."""
     held = PreviousState(cluster, small.acceptable)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
@@ -306,32 +306,30 @@ def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
     best = min(layout_cost(table, layout) for layout in product(*choices))
     if mine[0] > best[0]:
         return [f"columns of standbys are {mine[0]} off, {best[0]} would do"]
-    return [f"standbys restore {mine[1]} offsets, {best[1]} would do"] if mine[1] > best[1] else []
+    return [f"standbys cost {mine[1]}, {best[1]} would do"] if mine[1] > best[1] else []
 
 
-def layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
-    """Return how far columns are off their limits, the offsets to restore, and how far cells are off."""
-    cells: Counter[tuple[int, int]] = Counter()
+def layout_cost(table: StandbyTable, layout: object) -> tuple[int, int]:
+    """Return how far columns are off their limits, and the offsets to restore, with the price of cells."""
     columns: Counter[int] = Counter()
     restored = 0
-    for task, (owner, copies) in enumerate(zip(table.owners, layout, strict=True)):  # type: ignore[call-overload]
-        for client in copies:
-            cells[owner, client] += 1
-            columns[client] += 1
-            restored += table.held.rank(task, client)
-    limits, clients = table.limits, range(len(table.column))
-    off = sum(
-        max(
-            limits.rows[owner].least[client] - cells[owner, client],
-            cells[owner, client] - limits.rows[owner].most[client],
-            0,
-        )
+    for task, copies in enumerate(layout):  # type: ignore[arg-type, var-annotated]
+        columns.update(copies)
+        restored += sum(table.held.rank(task, client) for client in copies)
+    low, high = table.limits.column_low, table.limits.column_high
+    uneven = sum(max(low[client] - columns[client], columns[client] - high[client], 0) for client in range(len(low)))
+    return uneven, restored + table.cell_price * cells_off(table, layout)
+
+
+def cells_off(table: StandbyTable, layout: object) -> int:
+    """Return how far cells are off their limits: no task has to move later when a process is lost, if they are not."""
+    cells: Counter[tuple[int, int]] = Counter()
+    for owner, copies in zip(table.owners, layout, strict=True):  # type: ignore[call-overload]
+        cells.update((owner, client) for client in copies)
+    return sum(
+        max(row.least[client] - cells[owner, client], cells[owner, client] - row.most[client], 0)
         for owner in set(table.owners)
-        for client in clients
+        for row in (table.limits.rows[owner],)
+        for client in range(len(table.column))
         if client != owner
     )
-    uneven = sum(
-        max(limits.column_low[client] - columns[client], columns[client] - limits.column_high[client], 0)
-        for client in clients
-    )
-    return uneven, restored, off

@@ -31,9 +31,9 @@ less than half as much.
 
 **Standbys** stay where they are, and are spread so that each process has as many replicas as others. With one standby a
 task and without tags, in groups of usual size, of all such layouts one with the least to restore is chosen
-(``standby.exchanges``); that no task has to move later when a process is lost counts as far as it adds nothing to
-restore. Otherwise it counts as far as replicas stay even (``StandbyLimits``), and few replicas are made, but not always
-the fewest.
+(``standby.exchanges``); a standby that lets a task move later when a process is lost counts as a tenth of a restore.
+Otherwise such standbys are avoided as far as replicas stay even (``StandbyLimits``), and few replicas are made, but not
+always the fewest.
 
 **Loads**: with loads (``balance_by``) balance is that of ``by_load``, and the number of changes is not the least: only
 property 1, and that it comes to rest, hold as they do by number. Standbys are placed by number. A rack-aware strategy

@@ -1,33 +1,37 @@
-"""The cheapest layout of standbys: columns as even as possible, then the least to restore, then the best cells.
+"""The cheapest layout of standbys: columns as even as possible, then the least to restore and the best cells together.
 
-A minimum cost flow in integers, from tasks by way of cells and columns. ``Exchanges`` looks for a cycle of tasks, each
-of which gives the place of a standby to the next, that lowers the total, until none exists (Klein's theorem: then the
-total is minimal). ``settle`` makes the layout that it begins with; where that restores something, but no more than any
-layout must, no cycle is looked for, even if cells could be better.
+A cell that is off its limits costs as much as a part of a restore (``StandbyTable.cell_price``).
+
+A minimum cost flow in integers, from tasks by way of cells and columns. ``Exchanges`` looks for a cycle of moves, each
+into the place that the next one leaves, that lowers the total, until none exists (Klein's theorem: then the total is
+minimal). ``settle`` makes the layout that it begins with; where that costs no more than any layout must, no cycle is
+looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
-from kstreams_assign.assign.cycles import find_cycles
+from kstreams_assign.assign.cycles import Step, find_cycles
 from kstreams_assign.assign.standby.table import StandbyTable
 
-Arc = tuple[int, int]
-"""(price, the node it leads to)."""
+Arc = tuple[int, int, int]
+"""(price, the task that moves along it or ``NO_TASK``, the node it leads to)."""
 
-Cost = tuple[int, int, int]
-"""How far columns are off their limits, the offsets to restore, how far cells are off: the smaller, the better."""
+NO_TASK = -1
 
-NO_COST: Cost = (0, 0, 0)
+Cost = tuple[int, int]
+"""How far columns are off their limits, and the offsets to restore with the price of cells: the smaller, the better."""
+
+NO_COST: Cost = (0, 0)
 
 
 def lower_cost(table: StandbyTable) -> None:
-    """Exchange standbys until no layout that is as even has less to restore, where that can be found."""
+    """Exchange standbys until no layout that is as even costs less, where that can be found."""
     if table.exact:
-        uneven, restores, cells = cost(table)
-        if uneven or (cells and not restores) or (restores > new_restores(table) and restores > least_restores(table)):
+        uneven, price = cost(table)
+        if uneven or (price > new_restores(table) and price > least_restores(table)):
             Exchanges(table).settle()
 
 
@@ -42,7 +46,7 @@ def cost(table: StandbyTable) -> Cost:
         for client in (range(len(table.column)) if table.tasks_of[owner] else ())
         if client != owner
     )
-    return columns, restores, cells
+    return columns, restores + table.cell_price * cells
 
 
 def new_restores(table: StandbyTable) -> int:
@@ -67,25 +71,25 @@ def least_restores(table: StandbyTable) -> int:
 
 
 class Exchanges:
-    """The flow network. Its nodes are tasks, cells, columns, and a hub to which all columns lead.
+    """The flow network. Its nodes are cells, columns, and a hub to which all columns lead.
 
-    A replica too many arrives at a node and leaves it by an arc: from a task to a cell of its row, where it is placed;
-    from a cell to a task that takes its own back, or on to its column; from a column to another cell, which gives one
-    up, or to the hub, where it stays; from the hub to a column that gives one up.
+    A replica too many arrives at a node and leaves it by an arc: from a cell to another of its row, by the task for
+    which that is cheapest, or on to its column; from a column to another cell, which gives one up, or to the hub, where
+    it stays; from the hub to a column that gives one up.
     """
 
     def __init__(self, table: StandbyTable) -> None:
         self.table = table
-        self.clients, self.tasks = len(table.column), len(table.owners)
-        self.columns = self.tasks + self.clients * self.clients
+        self.clients = len(table.column)
+        self.columns = self.clients * self.clients
         self.hub = self.columns + self.clients
         ranks = (table.held.rank_of(lag) for lags in table.held.reported_lags for lag in lags.values())
         dearest = max([0, *table.held.cold, *ranks])
-        self.offset_price = 2 * self.tasks + 1
-        self.column_price = (2 * self.tasks * dearest + 1) * self.offset_price
-        self.placed: list[set[int]] = [set() for _ in range(self.clients * self.clients)]
+        self.column_price = 2 * len(table.owners) * (dearest + 2 * table.cell_price) + 1
+        self.placed: list[set[int]] = [set() for _ in range(self.columns)]
         for task, (client,) in enumerate(table.copies):
-            self.placed[self._cell(table.owners[task], client) - self.tasks].add(task)
+            self.placed[self._cell(table.owners[task], client)].add(task)
+        self.shifts = [self._list_shifts(cell) for cell in range(self.columns)]
         self.price = [0] * (self.hub + 1)
         self.changed = set(range(self.hub + 1))
 
@@ -93,80 +97,77 @@ class Exchanges:
         """Move standbys along cycles until none lowers the total."""
         while cycles := self._cheaper_cycles():
             for arcs in cycles:
-                self._move({source: goal for source, goal, _ in arcs})
-                self.changed.update(source for source, *_ in arcs)
+                for source, goal, task in arcs:
+                    if task != NO_TASK:
+                        self._move(task, source, goal)
+                for source, *_ in arcs:
+                    self.changed.add(source)
+                    if source < self.columns:
+                        self.shifts[source] = self._list_shifts(source)
 
     def _cell(self, owner: int, client: int) -> int:
-        return self.tasks + owner * self.clients + client
+        return owner * self.clients + client
 
-    def _cheaper_cycles(self) -> list[list[tuple[int, int, int]]]:
+    def _list_shifts(self, cell: int) -> list[Arc]:
+        """Return an arc to each other cell of the row: the task that gets there with the least to restore."""
+        owner, client = divmod(cell, self.clients)
+        rank, placed = self.table.held.rank, self.placed[cell]
+        here = [(task, rank(task, client)) for task in placed]
+        return [
+            (*min((rank(task, goal) - now, task) for task, now in here), self._cell(owner, goal))
+            for goal in range(self.clients)
+            if here and goal not in (owner, client)
+        ]
+
+    def _cheaper_cycles(self) -> list[list[Step]]:
         """Return cycles without a common node that lower the total; empty if there are none."""
         price, came = self.price, {}
         while self.changed:
             walk, self.changed = self.changed, set()
             for node in sorted(walk):
                 base = price[node]
-                for more, goal in self._arcs(node):
+                for more, task, goal in self._arcs(node):
                     if base + more < price[goal]:
                         price[goal] = base + more
-                        came[goal] = (node, 0)
+                        came[goal] = (node, task)
                         self.changed.add(goal)
             if cycles := find_cycles(came, self.changed):
                 return cycles
         return []
 
-    def _arcs(self, node: int) -> Iterator[Arc]:
-        """Yield the arcs out of a node that a replica has arrived at."""
-        if node < self.tasks:
-            return self._from_task(node)
+    def _arcs(self, node: int) -> Iterable[Arc]:
+        """Return the arcs out of a node that a replica has arrived at."""
         if node < self.columns:
-            return self._from_cell(*divmod(node - self.tasks, self.clients))
+            owner, client = divmod(node, self.clients)
+            return *self.shifts[node], (self._cell_price(owner, client, 1), NO_TASK, self.columns + client)
         if node < self.hub:
             return self._from_column(node - self.columns)
         return self._from_hub()
 
-    def _from_task(self, task: int) -> Iterator[Arc]:
-        owner, copies = self.table.owners[task], self.table.copies[task]
-        for client in range(self.clients):
-            if client != owner and client not in copies:
-                yield self._restore_price(task, client), self._cell(owner, client)
-
-    def _from_cell(self, owner: int, client: int) -> Iterator[Arc]:
-        cell = self._cell(owner, client)
-        yield self._cell_price(owner, client, 1), self.columns + client
-        yield from ((-self._restore_price(task, client), task) for task in sorted(self.placed[cell - self.tasks]))
-
     def _from_column(self, client: int) -> Iterator[Arc]:
-        yield self._column_price(client, 1), self.hub
+        yield self._column_price(client, 1), NO_TASK, self.hub
         for owner in range(self.clients):
             if self.table.count(owner, client):
-                yield self._cell_price(owner, client, -1), self._cell(owner, client)
+                yield self._cell_price(owner, client, -1), NO_TASK, self._cell(owner, client)
 
     def _from_hub(self) -> Iterator[Arc]:
         for client, count in enumerate(self.table.column):
             if count:
-                yield self._column_price(client, -1), self.columns + client
-
-    def _restore_price(self, task: int, client: int) -> int:
-        return self.offset_price * self.table.held.rank(task, client)
+                yield self._column_price(client, -1), NO_TASK, self.columns + client
 
     def _cell_price(self, owner: int, client: int, more: int) -> int:
         row, count = self.table.limits.rows[owner], self.table.count(owner, client)
-        return _farther(count, more, row.least[client], row.most[client])
+        return self.table.cell_price * _farther(count, more, row.least[client], row.most[client])
 
     def _column_price(self, client: int, more: int) -> int:
         limits = self.table.limits
         low, high = limits.column_low[client], limits.column_high[client]
         return self.column_price * _farther(self.table.column[client], more, low, high)
 
-    def _move(self, goal_of: dict[int, int]) -> None:
-        """Move the standby of each task on the cycle from the cell before it to the cell behind it."""
-        before = {goal: source for source, goal in goal_of.items()}
-        for task in [node for node in goal_of if node < self.tasks]:
-            source, goal = before[task] - self.tasks, goal_of[task] - self.tasks
-            self.table.shift(task, source % self.clients, goal % self.clients)
-            self.placed[source].remove(task)
-            self.placed[goal].add(task)
+    def _move(self, task: int, source: int, goal: int) -> None:
+        self.table.shift(task, source % self.clients, goal % self.clients)
+        self.placed[source].remove(task)
+        self.placed[goal].add(task)
 
 
 def _farther(count: int, more: int, low: int, high: int) -> int:

@@ -4,7 +4,8 @@ Rows are the processes that run the tasks, columns those that hold the standbys.
 of its row become active. A row is *loss-proof* if each other process then runs its even share, so that no task has to
 move later. Columns are even if each process has as many replicas as others; then one that joins has few standbys to
 restore. Even columns come first: uneven ones cost more restores than they save, also where processes are lost. For the
-same reason rows come last, after what is to be restored, wherever the cheapest layout can be found (``rows_last``).
+same reason rows only have a price beside what is to be restored, wherever the cheapest layout can be found
+(``rows_priced``).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class StandbyLimits:
     each row*. Where that would make columns uneven, rows follow capacities only. With ``tags`` they do too, and use
     only clients that differ from the row's client. Columns are as even as rows allow, active tasks included.
 
-    ``rows_last``: columns are as even as they would be without rows.
+    ``rows_priced``: columns are as even as they would be without rows.
     """
 
     def __init__(
@@ -53,15 +54,15 @@ class StandbyLimits:
         wanted: int,
         tags: TagSpread | None = None,
         *,
-        rows_last: bool = False,
+        rows_priced: bool = False,
     ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
         self.tasks = sum(stateful)
         self.tags = tags
-        self.rows_last = rows_last
+        self.rows_priced = rows_priced
         self.loss_proof = tags is None
         even = self._lay_out()
-        if rows_last:
+        if rows_priced:
             self.share = even
         elif self.loss_proof and not self._is_even(even):
             self.loss_proof = False

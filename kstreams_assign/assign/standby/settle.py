@@ -1,7 +1,7 @@
 """Move misplaced standbys: each move brings a cell or a column nearer to its limits, so the moves end.
 
-No other move is made, so a settled table stays as it is. Where rows come last, no move for a cell adds to what is
-restored. The module works on a ``StandbyTable``.
+No other move is made, so a settled table stays as it is. Where rows have a price, no move for a cell adds as much to
+what is restored. The module works on a ``StandbyTable``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kstreams_assign.assign.standby.takeover import ensure_takeover
 def settle(table: StandbyTable) -> None:
     """Move standbys until no move brings a cell or column nearer to its limits.
 
-    Where rows come last, columns get what they still lack, whatever the row.
+    Where rows have a price, columns get what they still lack, whatever the row.
     """
     moving = True
     while moving:
@@ -29,7 +29,7 @@ def settle(table: StandbyTable) -> None:
             | _thin_columns(table)
             | ensure_takeover(table)
         )
-    if table.limits.rows_last:
+    if table.limits.rows_priced:
         table.rows = table.limits.any_row()
         while _feed_columns(table) | _thin_columns(table):
             pass
@@ -157,7 +157,7 @@ def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
     near.reverse()
     near.sort(key=table.held.cold_restore.__getitem__)
     tasks = (*sorted(warm, key=lambda task: (table.held.restore(task, goal), -task)), *near)
-    for floor in (table.limits.column_high, low) if table.limits.rows_last else (low,):
+    for floor in (table.limits.column_high, low) if table.limits.rows_priced else (low,):
         for task in tasks:
             if column[goal] >= least:
                 break

@@ -14,13 +14,17 @@ from kstreams_assign.assign.standby.tag_spread import TagSpread
 PLACES_MAX = 8_000
 """Tasks times clients up to which the cheapest layout is looked for: it takes milliseconds. Beyond, moves are few."""
 
+CELL_PART = 10
+"""A cell that is off by one costs as much as this part of the restore of an average task."""
+
 
 class StandbyTable:
     """Rows are the clients that shall run tasks (``owners``), columns the clients that shall hold their standbys.
 
     ``cell[row][column]`` and ``column`` count what is in ``copies``. ``tags`` is set if standbys are spread over tags.
     ``rows``: the rows that a move has to respect. ``exact``: the cheapest layout can be found, for it is one standby a
-    task, without tags, in a group of usual size.
+    task, without tags, in a group of usual size. ``cell_price``: the offsets that may be restored to bring a cell
+    nearer to its limits by one. Small differences in size are then no reason for tasks that have to move after a loss.
     """
 
     def __init__(self, held: PreviousState, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
@@ -34,8 +38,9 @@ class StandbyTable:
             running[owner] += 1
         stateful = [len(tasks) for tasks in self.tasks_of]
         self.exact = wanted == 1 and tags is None and len(self.owners) * len(held.clients) <= PLACES_MAX
-        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, rows_last=self.exact)
+        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags, rows_priced=self.exact)
         self.rows = self.limits.rows
+        self.cell_price = max(1, sum(held.cold[: held.stateful]) // (CELL_PART * max(1, held.stateful)))
         self.copies: list[list[int]] = [[] for _ in self.owners]
         self.cell: list[dict[int, int]] = [{} for _ in held.clients]
         self.column = [0] * len(held.clients)
@@ -88,9 +93,9 @@ class StandbyTable:
         return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
 
     def pays(self, task: int, source: int, goal: int) -> bool:
-        """Return whether a move for the sake of a cell pays: where rows come last, it adds nothing to be restored."""
+        """Return whether a move for the sake of a cell pays: where rows have a price, it adds less to be restored."""
         rank = self.held.rank
-        return not self.limits.rows_last or rank(task, goal) <= rank(task, source)
+        return not self.limits.rows_priced or rank(task, goal) < rank(task, source) + self.cell_price
 
     def spare_holders(self, task: int) -> Iterator[int]:
         """Yield what each unused replica of the task has to restore."""
