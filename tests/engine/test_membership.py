@@ -5,28 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.engine.membership import (
-    AnnounceDrainRefused,
     AnnounceJoining,
     DrainAsked,
-    Drained,
-    Effect,
     Event,
-    Membership,
     MutexReleased,
-    Profile,
     Received,
     ReportFacts,
-    RestartAnnounced,
-    RestartAsked,
     Turned,
 )
-from kstreams_assign.errors import AssignmentRefused, MalformedUserData, ShutdownRequested
+from kstreams_assign.errors import AssignmentRefused, MalformedUserData
 from kstreams_assign.group import member
 from kstreams_assign.group.dialects import APACHE, KIP441, MemberReport
 from kstreams_assign.group.member import PROBE, CloseAsked, MembershipLost, RejoinWanted, Started, State, Tick
@@ -35,73 +27,26 @@ from kstreams_assign.model import (
     NO_PROBE_MS,
     RUNNING_OFFSET_SUM,
     HostInfo,
-    Store,
-    SubtopologyShape,
-    TaskId,
     TopicPartition,
-    TopologyShape,
 )
-from kstreams_assign.wire import AssignmentInfo, AwaitedProcess, GroupTrailer, MemberTrailer, encode_assignment
-
-PROCESS, OTHER = UUID(int=7), UUID(int=8)
-NOW_MS = 10_000
-SHAPE = TopologyShape((SubtopologyShape(("words",), (Store("totals"),)),))
-T = [TaskId(0, partition) for partition in range(4)]
-RUNS, DORMANT = T[0], T[1]
-SUMS, KEPT = {RUNS: RUNNING_OFFSET_SUM, DORMANT: 5}, {RUNS: RUNNING_OFFSET_SUM}
-PROMISED, UNPROMISED = ReportFacts(True, SUMS, KEPT, NOW_MS), ReportFacts(False, SUMS, KEPT, NOW_MS)
-TRAILER = MemberTrailer(assignors={"least_movement": 2}, settings_digest="digest", exactly_once=True)
-NOTHING = Adopted({}, frozenset(), frozenset())
-SHUT_DOWN = ShutdownRequested("a member asked for it")
-QUIET = Turned(rebalancing=False, cleaning=False)
-
-
-def inputs(*tasks: TaskId) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition("words", task.partition) for task in tasks)
-
-
-def active(*tasks: TaskId, **facts: Any) -> Adopted:
-    return Adopted({task: inputs(task) for task in tasks}, frozenset(), frozenset(), **facts)
-
-
-class Machine:
-    """The engine, with a clock that the test sets."""
-
-    def __init__(self, **facts: Any) -> None:
-        self.engine = Membership(Profile(PROCESS, SHAPE, "least_movement", TRAILER, **facts))
-        self.now_ms = NOW_MS
-
-    def handle(self, *events: Event) -> list[Effect]:
-        """Return the effects of all events."""
-        return [effect for event in events for effect in self.engine.handle(event, self.now_ms)]
-
-    def receive(self, adopted: Adopted, generation: int = 1) -> list[Effect]:
-        return self.handle(Received(generation, adopted, self.engine.leads))
-
-    def join(self, adopted: Adopted, generation: int = 1) -> None:
-        """Join with everything that happens in between, from any state."""
-        if self.engine.state is State.UNJOINED:
-            self.handle(Started())
-        else:
-            self.handle(RejoinWanted("again"), member.WorkCommitted())
-        self.report()
-        self.receive(adopted, generation)
-        self.handle(member.TasksReleased(generation), MutexReleased(held=True))
-        assert self.engine.state is State.STABLE
-
-    def report(self, facts: ReportFacts = PROMISED) -> MemberReport:
-        return self.engine.join(facts)[1]
-
-    @property
-    def claimed(self) -> tuple[TopicPartition, ...]:
-        return self.engine.join(PROMISED)[0]
-
-    def reason(self) -> str:
-        """Commit, and return why the member then joins."""
-        (join, announced) = self.handle(member.WorkCommitted())
-        assert isinstance(join, member.Join)
-        assert announced == AnnounceJoining(join.reason)
-        return join.reason
+from kstreams_assign.wire import GroupTrailer, MemberTrailer
+from tests.engine.member_machine import (
+    KEPT,
+    NOTHING,
+    NOW_MS,
+    PROCESS,
+    PROMISED,
+    QUIET,
+    RUNS,
+    SHUT_DOWN,
+    SUMS,
+    UNPROMISED,
+    Machine,
+    T,
+    active,
+    info,
+    inputs,
+)
 
 
 @pytest.fixture
@@ -109,10 +54,6 @@ def machine() -> Machine:
     machine = Machine()
     machine.join(active(RUNS))
     return machine
-
-
-def info(**facts: Any) -> bytes:
-    return encode_assignment(AssignmentInfo(version=11, commonly_supported_version=11, **facts))
 
 
 # --- what is claimed ------------------------------------------------------------
@@ -254,6 +195,13 @@ def test_a_leader_leads_on_until_it_joins_again(machine: Machine) -> None:
     assert not machine.engine.leads
 
 
+def test_for_a_decision_it_knows_how_old_its_report_is_also_if_the_assignment_is_lost(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.report(replace(PROMISED, now_ms=NOW_MS + 1_000))
+    machine.handle(MembershipLost("lost"))
+    assert machine.engine.joined_ago_ms(NOW_MS + 31_000) == 30_000
+
+
 # --- assignments are read ------------------------------------------------------------
 
 
@@ -361,105 +309,6 @@ def test_the_mutex_is_released_when_the_tasks_are_the_member_is_closed_or_was_ne
     assert machine.handle(CloseAsked()) == [member.ReleaseMutex()]
 
 
-# --- a drain ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("adopted", "effects"),
-    [
-        (active(RUNS, draining=True), []),
-        (Adopted({}, frozenset(), frozenset(), follow_up=True, draining=True), []),
-        (Adopted({}, frozenset({RUNS}), frozenset(), draining=True), [Drained()]),
-        (Adopted({}, frozenset(), frozenset(), draining=True), [Drained()]),
-        (active(RUNS), [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]),
-        (NOTHING, [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]),
-    ],
-    ids=["still has tasks", "a follow-up comes", "a standby is left", "nothing is left", "refused", "refused, empty"],
-)
-def test_a_drain_is_over_when_nothing_is_left_or_nothing_can_move(
-    machine: Machine, adopted: Adopted, effects: list[Effect]
-) -> None:
-    assert machine.handle(DrainAsked()) == [member.Commit()]
-    assert machine.reason() == engine.DRAINING
-    trailer = machine.report().trailer
-    assert trailer is not None
-    assert trailer.draining
-    assert machine.receive(adopted, generation=2) == [member.Adopt(2, adopted), *effects]
-
-
-def test_a_member_that_gets_the_assignment_of_its_drained_predecessor_asks_for_another() -> None:
-    machine = Machine()
-    machine.handle(Started())
-    machine.report()
-    old = Adopted({}, frozenset(), frozenset(), draining=True)
-    effects = machine.receive(old)
-    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
-    assert Drained() not in effects
-    assert machine.reason() == engine.OLD_DRAIN
-
-
-def test_a_member_whose_drained_predecessor_had_another_process_id_asks_once() -> None:
-    machine = Machine()
-    machine.handle(Started())
-    machine.report()
-    of_predecessor = Adopted({}, frozenset(), frozenset(), others_drain=True)
-    machine.receive(of_predecessor)
-    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
-    assert machine.reason() == engine.OLD_DRAIN
-    machine.report()
-    machine.receive(of_predecessor, generation=2)
-    machine.handle(member.TasksReleased(2), MutexReleased(held=True))
-    assert machine.engine.state is State.STABLE
-
-
-def test_a_new_member_that_gets_tasks_while_another_drains_asks_for_nothing() -> None:
-    machine = Machine()
-    machine.handle(Started())
-    machine.report()
-    machine.receive(Adopted({}, frozenset({TaskId(0, 0)}), frozenset(), others_drain=True))
-    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
-    assert machine.engine.state is State.STABLE
-
-
-def test_an_assignment_that_was_decided_before_the_drain_was_reported_ends_no_drain(machine: Machine) -> None:
-    machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    machine.report()
-    machine.handle(DrainAsked())
-    assert machine.receive(NOTHING, generation=2) == [member.Adopt(2, NOTHING)]
-    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex(), member.Commit()]
-    assert machine.reason() == engine.DRAINING
-    machine.report()
-    assert machine.receive(NOTHING, generation=3)[1:] == [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]
-
-
-# --- the end of the application ---------------------------------------------------------------
-
-
-def test_a_member_that_asks_all_to_end_joins_and_reports_it(machine: Machine) -> None:
-    assert machine.report().error_code == ErrorCode.NONE
-    assert machine.handle(engine.ShutdownAsked()) == [member.Commit()]
-    assert machine.reason() == engine.SHUTTING_DOWN
-    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
-
-
-def test_who_is_asked_to_end_releases_its_tasks_first_and_passes_it_on(machine: Machine) -> None:
-    machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    received = machine.engine.read(2, [], info(error_code=ErrorCode.SHUTDOWN_REQUESTED))
-    assert isinstance(received.end, ShutdownRequested)
-    assert machine.report().error_code == ErrorCode.NONE, "it is not handled yet"
-    assert machine.handle(received) == [member.Adopt(2, NOTHING)]
-    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
-    assert machine.handle(QUIET) == [], "its tasks are not released"
-    machine.handle(member.TasksReleased(2))
-    assert machine.handle(Turned(rebalancing=True, cleaning=False)) == [engine.EndMembership(received.end)]
-
-
-def test_after_the_end_was_asked_for_no_assignor_is_explained(machine: Machine) -> None:
-    other = info(trailer=GroupTrailer("sticky", 1))
-    machine.handle(RejoinWanted("again"), member.WorkCommitted(), Received(2, NOTHING, leads=False, end=SHUT_DOWN))
-    assert machine.engine.read(3, [], other).warnings == ()
-
-
 # --- late events ---------------------------------------------------------------------------------
 
 
@@ -540,81 +389,3 @@ def test_whatever_happens_only_released_assignments_are_claimed(seed: int) -> No
         machine.handle(history[-1])
         assert machine.claimed == claimed_by_history(history)
     assert sum(isinstance(event, Received) for event in history) > 5
-
-
-# --- restarts -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("awaited", [True, False])
-def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(machine: Machine, awaited: bool) -> None:
-    (commit,) = machine.handle(RestartAsked())
-    assert commit == member.Commit()
-    assert machine.reason() == engine.RESTARTING
-    assert machine.report().trailer.restarting
-    by_the_leader = {PROCESS: AwaitedProcess(60_000, (RUNS,))} if awaited else {}
-    effects = machine.receive(active(RUNS, awaited=by_the_leader, follow_up=True), generation=2)
-    assert effects[-1] == RestartAnnounced(awaited)
-    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()], "it leaves: it does not join again"
-
-
-def test_a_member_that_was_about_to_restart_and_drains_leaves_after_the_follow_up(machine: Machine) -> None:
-    machine.handle(RestartAsked(), DrainAsked())
-    assert machine.reason() == engine.RESTARTING
-    machine.report()
-    effects = machine.receive(Adopted({}, frozenset(), frozenset(), follow_up=True, draining=True), generation=2)
-    assert not any(isinstance(effect, Drained) for effect in effects), "its task is not released yet"
-
-
-def test_an_assignment_of_a_join_before_the_announcement_does_not_answer_it(machine: Machine) -> None:
-    machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    assert not machine.report().trailer.restarting
-    machine.handle(RestartAsked())
-    effects = machine.receive(active(RUNS), generation=2)
-    assert not any(isinstance(effect, RestartAnnounced) for effect in effects)
-    machine.handle(member.TasksReleased(2))
-    assert machine.reason() == engine.RESTARTING
-
-
-def test_a_member_without_tasks_announces_nothing() -> None:
-    assert Machine().handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
-    machine = Machine()
-    machine.join(NOTHING)
-    assert machine.handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
-
-
-def test_a_member_that_drains_does_not_restart(machine: Machine) -> None:
-    machine.handle(DrainAsked())
-    assert machine.handle(RestartAsked()) == []
-    machine.handle(member.WorkCommitted())
-    assert not machine.report().trailer.restarting
-
-
-def test_a_report_says_who_is_awaited_and_how_long_still(machine: Machine) -> None:
-    assert machine.report().trailer.awaited == {}
-    machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(60_000, (T[1],))}), generation=2)
-    for later_ms, left_ms in ((0, 60_000), (59_999, 1), (-5_000, 60_000)):
-        facts = ReportFacts(True, SUMS, KEPT, machine.now_ms + later_ms)
-        assert machine.report(facts).trailer.awaited == {OTHER: AwaitedProcess(left_ms, (T[1],))}
-    assert machine.report(ReportFacts(True, SUMS, KEPT, machine.now_ms + 60_000)).trailer.awaited == {}
-
-
-def test_a_member_out_of_the_group_does_not_know_who_is_awaited(machine: Machine) -> None:
-    machine.handle(MembershipLost(engine.LOST))
-    assert machine.report().trailer.awaited is None
-
-
-@pytest.mark.parametrize(("next_probe_ms", "due_ms"), [(None, NOW_MS + 7_000), (NOW_MS + 5_000, NOW_MS + 5_000)])
-def test_in_the_kips_layout_the_leader_asks_when_the_wait_ends(next_probe_ms: int | None, due_ms: int) -> None:
-    machine = Machine(dialect=KIP441)
-    machine.handle(Started(), engine.Elected())
-    facts = {} if next_probe_ms is None else {"next_rebalance_ms": next_probe_ms}
-    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(7_000, (T[1],))}, **facts))
-    assert machine.engine.rejoin_at_ms == due_ms
-
-
-def test_for_a_decision_it_knows_how_old_its_report_is_also_if_the_assignment_is_lost(machine: Machine) -> None:
-    machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    machine.report(replace(PROMISED, now_ms=NOW_MS + 1_000))
-    machine.handle(MembershipLost("lost"))
-    assert machine.engine.joined_ago_ms(NOW_MS + 31_000) == 30_000

@@ -1,40 +1,14 @@
-"""Bugs to plant, one at a time: doubles that replace a real part, and the invariant that each violates."""
+"""Bugs to plant, one at a time, and the invariant that each violates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
-from typing import ClassVar
+from dataclasses import dataclass
 
 from kstreams_assign.assign import drain
 from kstreams_assign.assign.least_movement import assignor
-from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.standby import spread
-from kstreams_assign.assign.standby import table as standby_table
-from kstreams_assign.assign.standby.limits import StandbyLimits
-from kstreams_assign.engine import commits as engine_commits
-from kstreams_assign.engine import membership as engine_membership
-from kstreams_assign.engine.restoring import Restores
-from kstreams_assign.engine.task_events import CommitEnded
-from kstreams_assign.engine.tasks import Tasks
-from kstreams_assign.group import leader
-from kstreams_assign.group.member import Member
-from kstreams_assign.model import NO_PROBE_MS
-from kstreams_assign.restore.loop import Restorer
-from kstreams_assign.restore.ports import Bounds
-from kstreams_assign.sim import committing, loop, membership, outputs, producer, restoring, transactions
-from kstreams_assign.sim.checkers import decisions
-from kstreams_assign.sim.client import Client
-from kstreams_assign.sim.coordinator import Coordinator, Error
-from kstreams_assign.sim.disk import Reader
-from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.state.mutex import MutexState, ReportMutex
-from kstreams_assign.tasks import lifecycle
-from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome, next_step
-
-LATER_MS = 60_000
-"""After the group has come to rest, within the quiet time."""
+from kstreams_assign.sim import committing, loop, membership, restoring
+from tests.sim import doubles
 
 
 @dataclass(frozen=True)
@@ -55,351 +29,41 @@ class Bug:
     def plant_in(self, patch) -> None:
         """Plant it in the groups of its seeds."""
         if self.other_decisions:
-            decide_otherwise(patch)
+            doubles.decide_otherwise(patch)
         self.plant(patch)
-
-
-def decide_otherwise(patch) -> None:
-    """Restores go on where they are, and standbys are placed for the loss of a process first."""
-    patch.setattr(PreviousState, "restarts", lambda *_: False)
-    patch.setattr(assignor, "KEPT_UP_TO", 1)
-    patch.setattr(standby_table, "PLACES_MAX", 0)
-    patch.setattr(StandbyLimits, "_is_even", lambda *_: True)
-
-
-class CarelessMutex(ReportMutex):
-    """The cleaner runs also while members report."""
-
-    def try_clean(self) -> bool:
-        self._state = MutexState(cleaning=True)
-        return True
-
-
-class BoastfulSums(OffsetSums):
-    """Reports dormant tasks also without the mutex."""
-
-    def report_kept(self, assigned):  # noqa: ARG002 - the double's point
-        return self.report(owned_only=False)
-
-
-class HastyRestorer(Restorer):
-    """Hands a task back as soon as it has read any record of it."""
-
-    def _hand_back_restored(self) -> None:
-        for job in [job for job in self._jobs.values() if job.progress is not None]:
-            job.progress = replace(
-                job.progress,
-                partitions={name: replace(at, end=at.position) for name, at in job.progress.partitions.items()},
-            )
-        super()._hand_back_restored()
-
-
-class TaciturnRestorer(Restorer):
-    """Reports no progress of a task that has another purpose now and has read nothing since."""
-
-    def _repurpose(self, task, purpose):
-        job = self._jobs.get(task)
-        reported = None if job is None else job.reported
-        known = super()._repurpose(task, purpose)
-        if job is not None:
-            job.reported = reported
-        return known
-
-
-class ResignedRestores(Restores):
-    """Never tries a stopped task again."""
-
-    def due_ms(self):
-        return None
-
-
-class DeafMember(Member):
-    """Never asks for the probe that its assignment announced."""
-
-    def _assigned(self, event, before, now_ms):
-        actions = super()._assigned(event, before, now_ms)
-        self.rejoin_at_ms = NO_PROBE_MS if self.rejoin_at_ms else 0
-        return actions
-
-    _REACTIONS = {**Member._REACTIONS, membership.machine.Assigned: _assigned}  # noqa: RUF012
-
-
-class TrustingClient(Client):
-    """The lease counts from when an answer is read, not from when the request was sent."""
-
-    def _beaten(self, generation, sent_ms, error) -> None:  # noqa: ARG002 - the double's point
-        super()._beaten(generation, self._timeline.now_ms, error)
-
-    def _synced(self, answer, sent_ms) -> None:  # noqa: ARG002 - the double's point
-        super()._synced(answer, self._timeline.now_ms)
-
-
-def asks_without_need(monkeypatch):
-    """A member asks for another rebalance, although none is due."""
-    real = membership.Membership.adopt
-
-    def wrong(self, generation, adopted):
-        real(self, generation, adopted)
-        self._process.run.later(LATER_MS, self.rejoin, "nothing")
-
-    monkeypatch.setattr(membership.Membership, "adopt", wrong)
-
-
-def flushes_on(monkeypatch):
-    """Records that are being sent are still sent when the lease ends."""
-    real = committing.Commits._flush
-
-    def wrong(self, number, out):
-        with monkeypatch.context() as patch:
-            patch.setattr(committing.Commits, "_lease_left_ms", 1)
-            real(self, number, out)
-
-    monkeypatch.setattr(committing.Commits, "_flush", wrong)
-
-
-def outputs_not_awaited(monkeypatch):
-    """A commit does not wait for the outputs that were sent ahead of it."""
-    monkeypatch.setattr(outputs.Sent, "commit_waits", False)
-
-
-def old_owner_ignored(monkeypatch):
-    """Tasks that another member still owns are assigned at once."""
-    real = leader.hand_out
-    monkeypatch.setattr(leader, "hand_out", lambda processes, _owners, *rest: real(processes, {}, *rest))
-
-
-def lease_ignored(monkeypatch):
-    monkeypatch.setattr(committing.Commits, "_lease_left_ms", 1)
-
-
-def offsets_first(monkeypatch):
-    order = [CommitStep.LEASE, CommitStep.OFFSETS, CommitStep.PRODUCE, CommitStep.FLUSH, CommitStep.STORE]
-
-    def wrong(step, outcome, *, exactly_once):
-        if outcome is not Outcome.OK:
-            return next_step(step, outcome, exactly_once=exactly_once)
-        return CommitEnd.DONE if step is order[-1] else order[order.index(step) + 1]
-
-    monkeypatch.setattr(engine_commits, "next_step", wrong)
-
-
-def deciding(monkeypatch, settings):
-    """Decide with other settings than configured."""
-
-    def wrong(_view, question):
-        return replace(question, config=replace(question.config, **settings(question.config)))
-
-    replace_question(monkeypatch, wrong)
-
-
-def replace_question(monkeypatch, wrong):
-    """Replace what is decided about, for the leader and for the checker that decides again."""
-
-    def decide(view, question):
-        return leader.decide(view, wrong(view, question))
-
-    def place_tasks(view, question):
-        return leader.place_tasks(view, wrong(view, question))
-
-    monkeypatch.setattr(membership, "decide", decide)
-    monkeypatch.setattr(decisions, "place_tasks", place_tasks)
-
-
-def always_probing(monkeypatch):
-    real = leader.choose_assignor
-
-    def wrong(*about, **more):
-        choice, assign = real(*about, **more)
-        return choice, lambda cluster, config: replace(assign(cluster, config), probing=True)
-
-    monkeypatch.setattr(leader, "choose_assignor", wrong)
-
-
-def leaders_differ(monkeypatch):
-    """The assignor depends on the leader."""
-
-    def wrong(view, question):
-        own = "sticky" if question.leader == min(view.processes) else question.assignor
-        return replace(question, assignor=own)
-
-    replace_question(monkeypatch, wrong)
-
-
-def standby_still_processed(monkeypatch):
-    """A task that becomes a standby is still processed."""
-    table = dict(lifecycle.TRANSITIONS)
-    state, steps = table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY]
-    table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY] = state, steps[1:]
-    monkeypatch.setattr(lifecycle, "TRANSITIONS", table)
-
-
-def neither_lease_nor_generation(monkeypatch):
-    """It is never asked whether a member is still in the group. Either of the two is enough, exactly once."""
-    lease_ignored(monkeypatch)
-    monkeypatch.setattr(Coordinator, "transactional_commit", lambda *_: Error.NONE)
-
-
-def unstable_positions(monkeypatch):
-    """Positions are read although a transaction is about to commit others."""
-    monkeypatch.setattr(transactions.Transactions, "are_stable", lambda *_: True)
-
-
-def uncommitted_restored(monkeypatch):
-    """The restore reads what is not committed."""
-
-    def wrong(self):
-        ends = self._logs.changelog_ends
-        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
-
-    monkeypatch.setattr(Reader, "_behind", wrong)
-
-
-def layouts_alternate(monkeypatch):
-    """Standbys are placed again, whether or not that is better."""
-    costs = count(0, -1)
-    monkeypatch.setattr(spread, "cost", lambda _: (next(costs),))
-
-
-def restored_to_the_stable_end(monkeypatch):
-    """The restore ends where what is committed ends, though a transaction is open."""
-
-    def wrong(self, partitions):
-        return {partition: Bounds(0, self._logs.readable[partition]) for partition in partitions}
-
-    monkeypatch.setattr(Reader, "bounds", wrong)
-
-
-def stores_before_transactions(monkeypatch):
-    """Stores are written before their transaction is committed."""
-    table = {
-        (CommitStep.FLUSH, Outcome.OK): CommitStep.STORE,
-        (CommitStep.STORE, Outcome.OK): CommitStep.OFFSETS,
-        (CommitStep.TRANSACTION, Outcome.OK): CommitEnd.DONE,
-    }
-
-    def wrong(step, outcome, *, exactly_once):
-        return table.get((step, outcome)) or next_step(step, outcome, exactly_once=exactly_once)
-
-    monkeypatch.setattr(engine_commits, "next_step", wrong)
-
-
-def offsets_outside(monkeypatch):
-    """Offsets are committed outside the transaction."""
-
-    def wrong(self, offsets, take):
-        self._process.membership.client.commit(offsets, take)
-
-    monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
-
-
-def failed_commits_go_on(monkeypatch):
-    """Tasks whose transaction was aborted go on from what they had processed."""
-
-    def wrong(self, event, now_ms):
-        return Tasks._commit_ended(self, replace(event, failed=()), now_ms)
-
-    class Careless(Tasks):
-        _REACTIONS: ClassVar = {**Tasks._REACTIONS, CommitEnded: wrong}
-
-    monkeypatch.setattr(loop.Loop, "engine", Careless)
-
-
-def unwritten_stores_go_on(monkeypatch):
-    """A task goes on although its store could not be written."""
-
-    class Careless(engine_commits.Commits):
-        def _end(self, end):
-            self.unwritten = frozenset()
-            return super()._end(end)
-
-    monkeypatch.setattr(engine_commits, "Commits", Careless)
-
-
-class RashTasks(Tasks):
-    """Sends outputs ahead also at the end of the lease."""
-
-    def may_send_ahead(self, lease_left_ms):  # noqa: ARG002 - the double's point
-        return True
-
-
-class ForgivingTasks(Tasks):
-    """Takes an assignment over after a commit was fenced, and goes on behind what that has lost."""
-
-    def _adopt(self, event, now_ms):
-        self._fenced = False
-        return super()._adopt(event, now_ms)
-
-    _REACTIONS: ClassVar = {**Tasks._REACTIONS, membership.machine.Adopt: _adopt}
-
-
-class BlindTasks(Tasks):
-    """Commits partition times also where a commit was given up, with the offsets that it began with."""
-
-    def _close_all(self):
-        self._stop = replace(self._stop, failed=False)
-        return super()._close_all()
-
-
-class PatientMembership(engine_membership.Membership):
-    """Never ends a drain."""
-
-    def _drain_on(self, adopted):  # noqa: ARG002 - the double's point
-        return []
-
-
-class HeirMembership(engine_membership.Membership):
-    """Keeps the empty assignment of a drained predecessor."""
-
-    def _received(self, event, now_ms):
-        if self._drain_reported:
-            return super()._received(event, now_ms)
-        return super()._received(replace(event, adopted=replace(event.adopted, draining=False)), now_ms)
-
-    _REACTIONS: ClassVar = {**engine_membership.Membership._REACTIONS, engine_membership.Received: _received}
-
-
-class NarrowMembership(engine_membership.Membership):
-    """Keeps the empty assignment of a drained predecessor that had another process id."""
-
-    def _received(self, event, now_ms):
-        return super()._received(replace(event, adopted=replace(event.adopted, others_drain=False)), now_ms)
-
-    _REACTIONS: ClassVar = {**engine_membership.Membership._REACTIONS, engine_membership.Received: _received}
-
-
-class HurriedMembership(engine_membership.Membership):
-    """Ends a drain with the first assignment after it was reported."""
-
-    def _drain_on(self, adopted):  # noqa: ARG002 - the double's point
-        return [engine_membership.Drained()]
 
 
 BUGS = (
     Bug(
         "the cleaner ignores the mutex",
         "no state deleted under a reported lag",
-        lambda patch: patch.setattr(membership, "ReportMutex", CarelessMutex),
+        lambda patch: patch.setattr(membership, "ReportMutex", doubles.CarelessMutex),
         12,
     ),
     Bug(
         "dormant state is reported without the mutex",
         "no state deleted under a reported lag",
-        lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
+        lambda patch: patch.setattr(membership, "OffsetSums", doubles.BoastfulSums),
         121,
     ),
     Bug(
-        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 29
+        "the new owner does not wait for the old one",
+        "one active owner per task and generation",
+        doubles.old_owner_ignored,
+        29,
     ),
     Bug(
         "the lease counts from when an answer is read",
         "no processing and no commit by a fenced member",
-        lambda patch: patch.setattr(membership, "Client", TrustingClient),
+        lambda patch: patch.setattr(membership, "Client", doubles.TrustingClient),
         1_327,
     ),
-    Bug("a flush outlives the lease", "no processing and no commit by a fenced member", flushes_on, 16),
-    Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
-    Bug("offsets before the changelog", "offsets never go back", offsets_first),
-    Bug("a commit does not wait for what was sent ahead", "committed input has its outputs", outputs_not_awaited),
+    Bug("a flush outlives the lease", "no processing and no commit by a fenced member", doubles.flushes_on, 16),
+    Bug("the lease is ignored", "no processing and no commit by a fenced member", doubles.lease_ignored, 13),
+    Bug("offsets before the changelog", "offsets never go back", doubles.offsets_first),
+    Bug(
+        "a commit does not wait for what was sent ahead", "committed input has its outputs", doubles.outputs_not_awaited
+    ),
     Bug(
         "outputs that were sent ahead of discarded work may arrive",
         "no processing and no commit by a fenced member",
@@ -410,81 +74,90 @@ BUGS = (
     Bug(
         "warm-ups without a limit",
         "warm-ups within the limit",
-        lambda patch: deciding(patch, lambda _: {"max_warmup_replicas": 100}),
+        lambda patch: doubles.deciding(patch, lambda _: {"max_warmup_replicas": 100}),
         9,
     ),
     Bug(
         "one standby fewer",
         "standbys as many as asked once stable",
-        lambda patch: deciding(patch, lambda c: {"num_standby_replicas": max(0, c.num_standby_replicas - 1)}),
+        lambda patch: doubles.deciding(patch, lambda c: {"num_standby_replicas": max(0, c.num_standby_replicas - 1)}),
     ),
-    Bug("every plan asks for a probe", "the group comes to rest", always_probing),
+    Bug("every plan asks for a probe", "the group comes to rest", doubles.always_probing),
     Bug(
         "the probe is never asked for",
         "the group comes to rest",
-        lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
+        lambda patch: patch.setattr(membership.machine, "Member", doubles.DeafMember),
     ),
-    Bug("a member asks again although nothing is due", "probing ends", asks_without_need),
-    Bug("layouts that cost the same alternate", "a rebalance at rest moves nothing", layouts_alternate, 544),
-    Bug("each leader decides differently", "decisions equal on whichever member leads", leaders_differ),
+    Bug("a member asks again although nothing is due", "probing ends", doubles.asks_without_need),
+    Bug("layouts that cost the same alternate", "a rebalance at rest moves nothing", doubles.layouts_alternate, 544),
+    Bug("each leader decides differently", "decisions equal on whichever member leads", doubles.leaders_differ),
     Bug(
         "a task that becomes a standby is still processed",
         "one active owner per task and generation",
-        standby_still_processed,
+        doubles.standby_still_processed,
     ),
     Bug(
         "a task begins before it is restored",
         "a task begins with all of its state",
-        lambda patch: patch.setattr(restoring, "Restorer", HastyRestorer),
+        lambda patch: patch.setattr(restoring, "Restorer", doubles.HastyRestorer),
     ),
     Bug(
         "neither the lease nor the generation counts",
         "each input has its results once",
-        neither_lease_nor_generation,
+        doubles.neither_lease_nor_generation,
         52,
         exactly_once=True,
     ),
-    Bug("unstable positions are taken", "each input has its results once", unstable_positions, 38, exactly_once=True),
+    Bug(
+        "unstable positions are taken",
+        "each input has its results once",
+        doubles.unstable_positions,
+        38,
+        exactly_once=True,
+    ),
     Bug(
         "what is not committed is restored",
         "a task begins with all of its state",
-        uncommitted_restored,
+        doubles.uncommitted_restored,
         60,
         exactly_once=True,
     ),
     Bug(
         "a restore ends at an open transaction",
         "a task begins with all of its state",
-        restored_to_the_stable_end,
+        doubles.restored_to_the_stable_end,
         1_061,
         exactly_once=True,
     ),
     Bug(
         "a store does not wait for its transaction",
         "a store follows its changelog",
-        stores_before_transactions,
+        doubles.stores_before_transactions,
         exactly_once=True,
     ),
     Bug(
-        "a task goes on with a store that was not written", "a store follows its changelog", unwritten_stores_go_on, 10
+        "a task goes on with a store that was not written",
+        "a store follows its changelog",
+        doubles.unwritten_stores_go_on,
+        10,
     ),
-    Bug("offsets are committed outside", "offsets never go back", offsets_outside, exactly_once=True),
+    Bug("offsets are committed outside", "offsets never go back", doubles.offsets_outside, exactly_once=True),
     Bug(
         "tasks go on after an aborted transaction",
         "each input has its results once",
-        failed_commits_go_on,
+        doubles.failed_commits_go_on,
         40,
         exactly_once=True,
     ),
     Bug(
         "a task whose store was damaged twice is never tried again",
         "the group comes to rest",
-        lambda patch: patch.setattr(restoring, "Restores", ResignedRestores),
+        lambda patch: patch.setattr(restoring, "Restores", doubles.ResignedRestores),
     ),
     Bug(
         "a replica that has nothing to read stays stopped",
         "the group comes to rest",
-        lambda patch: patch.setattr(restoring, "Restorer", TaciturnRestorer),
+        lambda patch: patch.setattr(restoring, "Restorer", doubles.TaciturnRestorer),
         5_017_452,
         exactly_once=True,
         other_decisions=True,
@@ -492,27 +165,27 @@ BUGS = (
     Bug(
         "offsets of a commit that was given up are committed",
         "offsets never go back",
-        lambda patch: patch.setattr(loop.Loop, "engine", BlindTasks),
+        lambda patch: patch.setattr(loop.Loop, "engine", doubles.BlindTasks),
         75,
         exactly_once=True,
     ),
     Bug(
         "an assignment is taken over after a fenced commit",
         "offsets never go back",
-        lambda patch: patch.setattr(loop.Loop, "engine", ForgivingTasks),
+        lambda patch: patch.setattr(loop.Loop, "engine", doubles.ForgivingTasks),
         1_069,
         exactly_once=True,
     ),
     Bug(
         "outputs are sent ahead at the end of the lease",
         "no processing and no commit by a fenced member",
-        lambda patch: patch.setattr(loop.Loop, "engine", RashTasks),
+        lambda patch: patch.setattr(loop.Loop, "engine", doubles.RashTasks),
         108,
     ),
     Bug(
         "a drain never ends",
         "the group comes to rest",
-        lambda patch: patch.setattr(membership.engine, "Membership", PatientMembership),
+        lambda patch: patch.setattr(membership.engine, "Membership", doubles.PatientMembership),
     ),
     Bug(
         "the warmest process loses its replica during a drain",
@@ -523,19 +196,19 @@ BUGS = (
     Bug(
         "a member keeps the assignment of its drained predecessor",
         "standbys as many as asked once stable",
-        lambda patch: patch.setattr(membership.engine, "Membership", HeirMembership),
+        lambda patch: patch.setattr(membership.engine, "Membership", doubles.HeirMembership),
         415_004,
     ),
     Bug(
         "a member keeps the assignment of a drained predecessor whose disk was lost",
         "standbys as many as asked once stable",
-        lambda patch: patch.setattr(membership.engine, "Membership", NarrowMembership),
+        lambda patch: patch.setattr(membership.engine, "Membership", doubles.NarrowMembership),
         7_032_772,
     ),
     Bug(
         "a drain ends too early",
         "a drained process has no task",
-        lambda patch: patch.setattr(membership.engine, "Membership", HurriedMembership),
+        lambda patch: patch.setattr(membership.engine, "Membership", doubles.HurriedMembership),
     ),
     Bug(
         "a restore begins again where it ends later",

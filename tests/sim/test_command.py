@@ -12,7 +12,7 @@ from kstreams_assign import cli
 from kstreams_assign.engine import membership
 from kstreams_assign.sim import simulate as work
 from kstreams_assign.sim.play import play
-from tests.sim.bugs import offsets_outside, old_owner_ignored
+from tests.sim.doubles import offsets_outside, old_owner_ignored
 from tests.sim.streams_bugs import STREAMS_BUGS
 
 

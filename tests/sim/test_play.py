@@ -17,7 +17,8 @@ from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.timeline import START_MS
 from kstreams_assign.sim.transcript import script_of
 from tests.samples import sample
-from tests.sim.bugs import BUGS, lease_ignored
+from tests.sim.bugs import BUGS
+from tests.sim.doubles import lease_ignored
 from tests.sim.mixed_bugs import MIXED_BUGS
 
 SEEDS = sample(range(60), 10)

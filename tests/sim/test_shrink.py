@@ -11,7 +11,7 @@ from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.shrink import shrink
 from kstreams_assign.sim.transcript import script_of, transcript
 from tests.samples import sample
-from tests.sim.bugs import lease_ignored, old_owner_ignored
+from tests.sim.doubles import lease_ignored, old_owner_ignored
 from tests.sim.mixed_bugs import endpoint_left_out
 from tests.sim.streams_bugs import STREAMS_BUGS
 

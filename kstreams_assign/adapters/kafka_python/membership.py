@@ -33,6 +33,7 @@ from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.adapters.kafka_python.lease import Lease
+from kstreams_assign.adapters.kafka_python.retries import space_retries
 from kstreams_assign.errors import CommitDeferred, CommitRefused
 from kstreams_assign.group.joining import read_given, read_member_or_damage
 from kstreams_assign.group.values import JoinedMember, MemberAssignment, MemberId
@@ -135,9 +136,10 @@ class GroupClient:
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._refusals = session_refused(settings["session_timeout_ms"])
         _read_foreign_bytes(self._coordinator, assignor)
-        finish_joins(self._coordinator)
         self._failures: dict[str, CoordinatorFailed] = {}
         self._retry_where_the_coordinator_fails()
+        space_retries(self._coordinator)
+        finish_joins(self._coordinator)
         assignor.before_join = self._notice_loss
         self._fenced: FencedInstanceIdError | None = None
         self._notice_refusals()

@@ -1,0 +1,218 @@
+"""How a member drains, restarts, and ends the application: what it reports, and when it leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.engine import membership as engine
+from kstreams_assign.engine.membership import (
+    AnnounceDrainRefused,
+    DrainAsked,
+    Drained,
+    Effect,
+    MutexReleased,
+    Received,
+    ReportFacts,
+    RestartAnnounced,
+    RestartAsked,
+    Turned,
+)
+from kstreams_assign.errors import ShutdownRequested
+from kstreams_assign.group import member
+from kstreams_assign.group.dialects import KIP441
+from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, State
+from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.model import TaskId
+from kstreams_assign.wire import AwaitedProcess, GroupTrailer
+from tests.engine.member_machine import (
+    KEPT,
+    NOTHING,
+    NOW_MS,
+    OTHER,
+    PROCESS,
+    QUIET,
+    RUNS,
+    SHUT_DOWN,
+    SUMS,
+    Machine,
+    T,
+    active,
+    info,
+)
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine()
+    machine.join(active(RUNS))
+    return machine
+
+
+# --- a drain ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("adopted", "effects"),
+    [
+        (active(RUNS, draining=True), []),
+        (Adopted({}, frozenset(), frozenset(), follow_up=True, draining=True), []),
+        (Adopted({}, frozenset({RUNS}), frozenset(), draining=True), [Drained()]),
+        (Adopted({}, frozenset(), frozenset(), draining=True), [Drained()]),
+        (active(RUNS), [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]),
+        (NOTHING, [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]),
+    ],
+    ids=["still has tasks", "a follow-up comes", "a standby is left", "nothing is left", "refused", "refused, empty"],
+)
+def test_a_drain_is_over_when_nothing_is_left_or_nothing_can_move(
+    machine: Machine, adopted: Adopted, effects: list[Effect]
+) -> None:
+    assert machine.handle(DrainAsked()) == [member.Commit()]
+    assert machine.reason() == engine.DRAINING
+    trailer = machine.report().trailer
+    assert trailer is not None
+    assert trailer.draining
+    assert machine.receive(adopted, generation=2) == [member.Adopt(2, adopted), *effects]
+
+
+def test_a_member_that_gets_the_assignment_of_its_drained_predecessor_asks_for_another() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    old = Adopted({}, frozenset(), frozenset(), draining=True)
+    effects = machine.receive(old)
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert Drained() not in effects
+    assert machine.reason() == engine.OLD_DRAIN
+
+
+def test_a_member_whose_drained_predecessor_had_another_process_id_asks_once() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    of_predecessor = Adopted({}, frozenset(), frozenset(), others_drain=True)
+    machine.receive(of_predecessor)
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert machine.reason() == engine.OLD_DRAIN
+    machine.report()
+    machine.receive(of_predecessor, generation=2)
+    machine.handle(member.TasksReleased(2), MutexReleased(held=True))
+    assert machine.engine.state is State.STABLE
+
+
+def test_a_new_member_that_gets_tasks_while_another_drains_asks_for_nothing() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    machine.receive(Adopted({}, frozenset({TaskId(0, 0)}), frozenset(), others_drain=True))
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert machine.engine.state is State.STABLE
+
+
+def test_an_assignment_that_was_decided_before_the_drain_was_reported_ends_no_drain(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.report()
+    machine.handle(DrainAsked())
+    assert machine.receive(NOTHING, generation=2) == [member.Adopt(2, NOTHING)]
+    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex(), member.Commit()]
+    assert machine.reason() == engine.DRAINING
+    machine.report()
+    assert machine.receive(NOTHING, generation=3)[1:] == [AnnounceDrainRefused(engine.DRAIN_REFUSED), Drained()]
+
+
+# --- the end of the application ---------------------------------------------------------------
+
+
+def test_a_member_that_asks_all_to_end_joins_and_reports_it(machine: Machine) -> None:
+    assert machine.report().error_code == ErrorCode.NONE
+    assert machine.handle(engine.ShutdownAsked()) == [member.Commit()]
+    assert machine.reason() == engine.SHUTTING_DOWN
+    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
+
+
+def test_who_is_asked_to_end_releases_its_tasks_first_and_passes_it_on(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    received = machine.engine.read(2, [], info(error_code=ErrorCode.SHUTDOWN_REQUESTED))
+    assert isinstance(received.end, ShutdownRequested)
+    assert machine.report().error_code == ErrorCode.NONE, "it is not handled yet"
+    assert machine.handle(received) == [member.Adopt(2, NOTHING)]
+    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
+    assert machine.handle(QUIET) == [], "its tasks are not released"
+    machine.handle(member.TasksReleased(2))
+    assert machine.handle(Turned(rebalancing=True, cleaning=False)) == [engine.EndMembership(received.end)]
+
+
+def test_after_the_end_was_asked_for_no_assignor_is_explained(machine: Machine) -> None:
+    other = info(trailer=GroupTrailer("sticky", 1))
+    machine.handle(RejoinWanted("again"), member.WorkCommitted(), Received(2, NOTHING, leads=False, end=SHUT_DOWN))
+    assert machine.engine.read(3, [], other).warnings == ()
+
+
+# --- restarts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(machine: Machine, awaited: bool) -> None:
+    (commit,) = machine.handle(RestartAsked())
+    assert commit == member.Commit()
+    assert machine.reason() == engine.RESTARTING
+    assert machine.report().trailer.restarting
+    by_the_leader = {PROCESS: AwaitedProcess(60_000, (RUNS,))} if awaited else {}
+    effects = machine.receive(active(RUNS, awaited=by_the_leader, follow_up=True), generation=2)
+    assert effects[-1] == RestartAnnounced(awaited)
+    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()], "it leaves: it does not join again"
+
+
+def test_a_member_that_was_about_to_restart_and_drains_leaves_after_the_follow_up(machine: Machine) -> None:
+    machine.handle(RestartAsked(), DrainAsked())
+    assert machine.reason() == engine.RESTARTING
+    machine.report()
+    effects = machine.receive(Adopted({}, frozenset(), frozenset(), follow_up=True, draining=True), generation=2)
+    assert not any(isinstance(effect, Drained) for effect in effects), "its task is not released yet"
+
+
+def test_an_assignment_of_a_join_before_the_announcement_does_not_answer_it(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    assert not machine.report().trailer.restarting
+    machine.handle(RestartAsked())
+    effects = machine.receive(active(RUNS), generation=2)
+    assert not any(isinstance(effect, RestartAnnounced) for effect in effects)
+    machine.handle(member.TasksReleased(2))
+    assert machine.reason() == engine.RESTARTING
+
+
+def test_a_member_without_tasks_announces_nothing() -> None:
+    assert Machine().handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
+    machine = Machine()
+    machine.join(NOTHING)
+    assert machine.handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
+
+
+def test_a_member_that_drains_does_not_restart(machine: Machine) -> None:
+    machine.handle(DrainAsked())
+    assert machine.handle(RestartAsked()) == []
+    machine.handle(member.WorkCommitted())
+    assert not machine.report().trailer.restarting
+
+
+def test_a_report_says_who_is_awaited_and_how_long_still(machine: Machine) -> None:
+    assert machine.report().trailer.awaited == {}
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(60_000, (T[1],))}), generation=2)
+    for later_ms, left_ms in ((0, 60_000), (59_999, 1), (-5_000, 60_000)):
+        facts = ReportFacts(True, SUMS, KEPT, machine.now_ms + later_ms)
+        assert machine.report(facts).trailer.awaited == {OTHER: AwaitedProcess(left_ms, (T[1],))}
+    assert machine.report(ReportFacts(True, SUMS, KEPT, machine.now_ms + 60_000)).trailer.awaited == {}
+
+
+def test_a_member_out_of_the_group_does_not_know_who_is_awaited(machine: Machine) -> None:
+    machine.handle(MembershipLost(engine.LOST))
+    assert machine.report().trailer.awaited is None
+
+
+@pytest.mark.parametrize(("next_probe_ms", "due_ms"), [(None, NOW_MS + 7_000), (NOW_MS + 5_000, NOW_MS + 5_000)])
+def test_in_the_kips_layout_the_leader_asks_when_the_wait_ends(next_probe_ms: int | None, due_ms: int) -> None:
+    machine = Machine(dialect=KIP441)
+    machine.handle(Started(), engine.Elected())
+    facts = {} if next_probe_ms is None else {"next_rebalance_ms": next_probe_ms}
+    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(7_000, (T[1],))}, **facts))
+    assert machine.engine.rejoin_at_ms == due_ms
