@@ -20,7 +20,10 @@ from kstreams_assign.sim.member import NO_GENERATION, Phase
 from kstreams_assign.sim.timeline import Timeline
 from kstreams_assign.tasks.commit import Outcome
 
-BACKOFF_MS = 20
+BACKOFF_MS, BACKOFF_MAX_MS = 20, 1_000
+"""As ``adapters.kafka_python.retries``, without its differences by chance."""
+
+DOUBLED_AT_MOST = 6
 
 
 class Protocolist(Protocol):
@@ -77,6 +80,7 @@ class Client:
         """KIP-429: it revokes what an assignment lacks, and then joins again. Others give partitions up before."""
         self._rejoin_needed = True
         self._in_flight = False
+        self._failures = 0
         self._assigned: Sequence[TopicPartition] = ()
         self.losses = 0
         """How often the membership was lost, as far as this client has noticed."""
@@ -124,12 +128,14 @@ class Client:
             self._coordinator.join(said, answer)
 
     def _join_failed(self) -> None:
-        self._who.later(BACKOFF_MS, self._send_join)
+        self._who.later(min(BACKOFF_MS << min(self._failures, DOUBLED_AT_MOST), BACKOFF_MAX_MS), self._send_join)
+        self._failures += 1
 
     def _joined(self, answer: Joined) -> None:
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
         elif answer.error in (Error.UNKNOWN_MEMBER_ID, Error.MEMBER_ID_REQUIRED):
+            self._failures = 0
             self._reset(answer.member_id if answer.error is Error.MEMBER_ID_REQUIRED else "")
             self._send_join()
         elif answer.error is not Error.NONE:
@@ -148,6 +154,10 @@ class Client:
         self._network.call(self._who, ask, lambda answer: self._synced(answer, sent_ms), self._join_failed)
 
     def _synced(self, answer: Synced, sent_ms: int) -> None:
+        if answer.error is Error.NOT_COORDINATOR:
+            self._join_failed()
+            return
+        self._failures = 0
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
             return

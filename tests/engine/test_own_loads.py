@@ -16,7 +16,7 @@ from kstreams_assign.engine.membership import (
 )
 from kstreams_assign.group import member
 from kstreams_assign.group.member import RejoinWanted, State
-from tests.engine.test_membership import OTHER, PROCESS, SHAPE, TRAILER, Machine, T, active, info
+from tests.engine.member_machine import OTHER, PROCESS, SHAPE, TRAILER, Machine, T, active, info
 
 INTERVAL_MS = 60_000
 
