@@ -195,9 +195,9 @@ BUGS = (
     ),
     Bug(
         "a member keeps the assignment of its drained predecessor",
-        "standbys as many as asked once stable",
+        "a rebalance at rest moves nothing",
         lambda patch: patch.setattr(membership.engine, "Membership", doubles.HeirMembership),
-        415_004,
+        418_254,
     ),
     Bug(
         "a member keeps the assignment of a drained predecessor whose disk was lost",
