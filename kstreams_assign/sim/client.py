@@ -23,8 +23,6 @@ from kstreams_assign.tasks.commit import Outcome
 BACKOFF_MS, BACKOFF_MAX_MS = 20, 1_000
 """As ``adapters.kafka_python.retries``, without its differences by chance."""
 
-DOUBLED_AT_MOST = 6
-
 
 class Protocolist(Protocol):
     """Who answers the client's questions, as in ``adapters.kafka_python``."""
@@ -80,7 +78,7 @@ class Client:
         """KIP-429: it revokes what an assignment lacks, and then joins again. Others give partitions up before."""
         self._rejoin_needed = True
         self._in_flight = False
-        self._failures = 0
+        self._backoff_ms = BACKOFF_MS
         self._assigned: Sequence[TopicPartition] = ()
         self.losses = 0
         """How often the membership was lost, as far as this client has noticed."""
@@ -128,14 +126,14 @@ class Client:
             self._coordinator.join(said, answer)
 
     def _join_failed(self) -> None:
-        self._who.later(min(BACKOFF_MS << min(self._failures, DOUBLED_AT_MOST), BACKOFF_MAX_MS), self._send_join)
-        self._failures += 1
+        self._who.later(self._backoff_ms, self._send_join)
+        self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MAX_MS)
 
     def _joined(self, answer: Joined) -> None:
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
         elif answer.error in (Error.UNKNOWN_MEMBER_ID, Error.MEMBER_ID_REQUIRED):
-            self._failures = 0
+            self._backoff_ms = BACKOFF_MS
             self._reset(answer.member_id if answer.error is Error.MEMBER_ID_REQUIRED else "")
             self._send_join()
         elif answer.error is not Error.NONE:
@@ -157,7 +155,7 @@ class Client:
         if answer.error is Error.NOT_COORDINATOR:
             self._join_failed()
             return
-        self._failures = 0
+        self._backoff_ms = BACKOFF_MS
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
             return

@@ -19,7 +19,6 @@ Ask = Callable[[], Awaitable[Any]]
 
 FIRST_S, LONGEST_S = 0.02, 1.0
 SPREAD = 0.2
-DOUBLED_AT_MOST = 10
 
 
 class Retries:
@@ -27,18 +26,17 @@ class Retries:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._failures = 0
+        self._pause_s = FIRST_S
         self._due_s = 0.0
 
     def fail(self, now_s: float) -> None:
         """Let the next try wait twice as long as the last one."""
-        pause_s = min(FIRST_S * 2 ** min(self._failures, DOUBLED_AT_MOST), LONGEST_S)
-        self._due_s = now_s + pause_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)
-        self._failures += 1
+        self._due_s = now_s + self._pause_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)
+        self._pause_s = min(2 * self._pause_s, LONGEST_S)
 
     def succeed(self) -> None:
         """Begin again with short waits: a join or a heartbeat was answered."""
-        self._failures, self._due_s = 0, 0.0
+        self._pause_s, self._due_s = FIRST_S, 0.0
 
     def left_s(self, now_s: float) -> float:
         """Return how many seconds the next try has to wait still."""

@@ -1,7 +1,7 @@
 """Move misplaced standbys: each move brings a cell or a column nearer to its limits, so the moves end.
 
-No other move is made, so a settled table stays as it is. Where rows have a price, no move for a cell adds as much to
-what is restored. The module works on a ``StandbyTable``.
+No other move is made, so a settled table stays as it is. Where rows have a price, no move for a cell adds as much as
+that to what is restored. The module works on a ``StandbyTable``.
 """
 
 from __future__ import annotations

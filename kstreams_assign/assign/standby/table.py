@@ -93,7 +93,7 @@ class StandbyTable:
         return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
 
     def pays(self, task: int, source: int, goal: int) -> bool:
-        """Return whether a move for the sake of a cell pays: where rows have a price, it adds less to be restored."""
+        """Return whether a move for the sake of a cell pays: where rows have a price, it adds less than that."""
         rank = self.held.rank
         return not self.limits.rows_priced or rank(task, goal) < rank(task, source) + self.cell_price
 
