@@ -209,7 +209,7 @@ class Membership:
         self._draining = self._drain_reported = self._has_received = False
         self._restarting = self._restart_reported = False
         self._awaited_since_ms = 0
-        self._joined_ms = 0
+        self._joined_ms = self._elected_ms = 0
         self._loads = OwnLoads(profile.process_id, profile.trailer.balance_by, profile.loads_interval_ms)
         self._error_code = ErrorCode.NONE
         self._end: ShutdownRequested | None = None
@@ -389,8 +389,8 @@ class Membership:
 
     # --- assignments ------------------------------------------------------------------------
 
-    def _elected(self, _event: Elected, _now_ms: int) -> list[Effect]:
-        self.leads = True
+    def _elected(self, _event: Elected, now_ms: int) -> list[Effect]:
+        self.leads, self._elected_ms = True, now_ms
         return []
 
     def _received(self, event: Received, now_ms: int) -> list[Effect]:
@@ -404,11 +404,11 @@ class Membership:
         self._has_received = True
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
-        self._awaited_since_ms = now_ms
+        self._awaited_since_ms = self._elected_ms if event.leads else now_ms
         if self._restart_reported and not self._drain_reported:  # it leaves: the follow-up is for the others
             adopted = replace(adopted, follow_up=False)
         if event.leads and not self._profile.dialect.tells_probe:
-            adopted = _with_the_end_of_waits(adopted, now_ms)
+            adopted = _with_the_end_of_waits(adopted, self._awaited_since_ms)
         effects = self._pass_on(member.Assigned(event.generation, adopted), now_ms)
         if adopted.version != self.version:
             self.version = adopted.version
@@ -489,12 +489,12 @@ class Membership:
     }
 
 
-def _with_the_end_of_waits(adopted: Adopted, now_ms: int) -> Adopted:
+def _with_the_end_of_waits(adopted: Adopted, decided_ms: int) -> Adopted:
     """Return the leader's assignment, by which it asks for a rebalance when a wait ends."""
     left_ms = wait_ends_in_ms(adopted.awaited)
     if left_ms is None or adopted.next_rebalance_ms == 0:
         return adopted
-    return replace(adopted, next_rebalance_ms=min(adopted.next_rebalance_ms, now_ms + left_ms))
+    return replace(adopted, next_rebalance_ms=min(adopted.next_rebalance_ms, decided_ms + left_ms))
 
 
 def _lags(sums: Mapping[TaskId, int], ends: Mapping[TaskId, int]) -> dict[TaskId, int]:

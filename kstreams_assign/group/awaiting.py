@@ -10,12 +10,13 @@
    lead, also one that has just started.
 4. The wait ends when the process is back, or when its time is over: the leader asks for a rebalance then.
 
-Times are durations, because clocks of machines differ. Each member counts down by its own clock, and the shortest time
-counts, so a slow member does not prolong a wait. A report is as old as its join, and a rebalance may wait long for a
-member that has died, so the leader counts its own report down to its decision. A leader that has just joined has none:
-it counts the others' down by the time since its own join, though some may have joined later, for a wait may be shorter
-than announced, and not longer. A process is awaited only if *every* member that had an assignment reports it: one that
-missed a generation may not know that the process came back and left for good.
+Times are durations, because clocks of machines differ. Each member counts down by its own clock from its assignment,
+and the leader from its decision, for the assignment may be long on its way. The shortest time counts, so a slow member
+does not prolong a wait. A report is as old as its join, and a rebalance may wait long for a member that has died, so
+the leader counts its own report down to its decision. A leader that has just joined has none: it counts the others'
+down by the time since its own join, though some may have joined later, for a wait may be shorter than announced, and
+not longer. A process is awaited only if *every* member that had an assignment reports it: one that missed a generation
+may not know that the process came back and left for good.
 """
 
 from __future__ import annotations

@@ -233,8 +233,12 @@ class Member:
         return [ReleaseMutex()] if before is State.RELEASING else []
 
     def _lost(self, event: MembershipLost, before: State, _now_ms: int) -> list[Action]:
-        """Drop everything and join at once, unless a join is under way already: its report keeps the mutex."""
-        self.generation, self.rejoin_at_ms, self.wish = None, NO_PROBE_MS, None
+        """Drop everything and join at once, unless a join is under way already: its report keeps the mutex.
+
+        That report may be older than a request to rejoin, which is kept then.
+        """
+        self.generation, self.rejoin_at_ms = None, NO_PROBE_MS
+        self.wish = self.wish if before is State.JOINING else None
         drop = DropAll(event.reason)
         return [drop, ReleaseMutex()] if before is State.UNJOINED else [drop, Join(event.reason)]
 

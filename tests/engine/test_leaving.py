@@ -204,6 +204,14 @@ def test_a_report_says_who_is_awaited_and_how_long_still(machine: Machine) -> No
     assert machine.report(ReportFacts(True, SUMS, KEPT, machine.now_ms + 60_000)).trailer.awaited == {}
 
 
+def test_the_leader_counts_a_wait_from_its_decision_and_not_from_its_assignment(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted(), engine.Elected())
+    machine.now_ms += 3_000
+    machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(60_000, (T[1],))}), generation=2)
+    report = machine.report(ReportFacts(True, SUMS, KEPT, machine.now_ms))
+    assert report.trailer.awaited == {OTHER: AwaitedProcess(57_000, (T[1],))}
+
+
 def test_a_member_out_of_the_group_does_not_know_who_is_awaited(machine: Machine) -> None:
     machine.handle(MembershipLost(engine.LOST))
     assert machine.report().trailer.awaited is None

@@ -70,6 +70,25 @@ def test_a_rejoin_request_during_a_join_is_kept() -> None:
     assert member.handle(m.WorkCommitted(), NOW) == [m.Join("the cleaner was at work")]
 
 
+def test_a_rejoin_request_during_a_join_is_kept_where_the_old_membership_is_lost_meanwhile() -> None:
+    """The JoinGroup that is under way may have left before the request."""
+    member = stable()
+    for event in (m.RejoinWanted("the group rebalances"), m.WorkCommitted(), m.RejoinWanted("draining")):
+        member.handle(event, NOW)
+    assert member.handle(m.MembershipLost("fenced"), NOW) == [m.DropAll("fenced"), m.Join("fenced")]
+    member.handle(m.Assigned(2, NOTHING), NOW)
+    assert member.handle(m.TasksReleased(), NOW) == [m.ReleaseMutex(), m.Commit()]
+    assert member.handle(m.WorkCommitted(), NOW) == [m.Join("draining")]
+
+
+def test_a_rejoin_request_before_the_join_is_answered_by_the_one_after_a_lost_membership() -> None:
+    member = stable()
+    member.handle(m.RejoinWanted("draining"), NOW)
+    member.handle(m.MembershipLost("fenced"), NOW)
+    member.handle(m.Assigned(2, NOTHING), NOW)
+    assert member.handle(m.TasksReleased(), NOW) == [m.ReleaseMutex()]
+
+
 def test_the_probe_is_requested_once_when_it_is_due() -> None:
     member = stable(Adopted({}, frozenset(), frozenset(), next_rebalance_ms=NOW + 60_000))
     assert member.handle(m.Tick(), NOW + 59_999) == []

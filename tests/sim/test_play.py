@@ -253,6 +253,10 @@ def test_a_member_that_joins_again_owns_nothing_although_a_restore_ends_before_i
     assert play(before_restarts(5_081_813, exactly_once=False)).violations == ()
 
 
+def test_a_drain_that_is_asked_for_during_a_join_goes_on_although_the_old_membership_is_lost_meanwhile():
+    assert play(Script.draw(120_082_775, faults=True, exactly_once=True)).violations == ()
+
+
 def test_a_static_member_that_lost_its_disk_does_not_keep_the_assignment_of_its_drained_predecessor():
     assert play(before_restarts(7_032_772, exactly_once=False)).violations == ()
 

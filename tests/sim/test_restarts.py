@@ -104,9 +104,11 @@ def test_nobody_is_awaited_in_a_group_with_java_members():
     assert lines_of(played, "P1", "restarts")[0][1] == "not awaited"
 
 
-@pytest.mark.parametrize("seed", [201_142, 12_019_152, 92_050_608])
+@pytest.mark.parametrize("seed", [201_142, 12_019_152, 92_050_608, 120_093_080])
 def test_a_join_that_waits_for_a_dead_member_does_not_prolong_a_wait(seed):
-    """Also where the leader loses its assignment between its join and its decision, or has just joined."""
+    """Also where the leader loses its assignment between its join and its decision, has just joined, or learns late
+    what it decided.
+    """
     assert play(Script.draw(seed, faults=True, exactly_once=True)).violations == ()
 
 
