@@ -39,6 +39,8 @@ DRAINING = "draining: this member wants to leave"
 RESTARTING = "this member is about to restart"
 RESTART_ANNOUNCED_WITHIN_MS = 10_000
 """A process that restarts leaves after this time, also if the group has not taken note of it."""
+OTHERS_LEARN_WITHIN_MS = 1_000
+"""A leader that restarts stays so long, or until another member joins again: then that one knows of the wait."""
 OLD_DRAIN = "the assignment is that of a drained predecessor with the same group_instance_id"
 SHUTTING_DOWN = "this member asks the whole application to shut down"
 LOST = "the group went on without this member"
@@ -208,6 +210,7 @@ class Membership:
         self._unique = 0
         self._draining = self._drain_reported = self._has_received = False
         self._restarting = self._restart_reported = False
+        self._leaves_at_ms: int | None = None
         self._awaited_since_ms = 0
         self._joined_ms = self._elected_ms = 0
         self._loads = OwnLoads(profile.process_id, profile.trailer.balance_by, profile.loads_interval_ms)
@@ -242,9 +245,9 @@ class Membership:
         return self._member.generation
 
     @property
-    def rejoin_at_ms(self) -> int:
-        """When this member asks for a rebalance, as its assignment says; ``NO_PROBE_MS``: never."""
-        return self._member.rejoin_at_ms
+    def due_ms(self) -> int:
+        """When this member asks for a rebalance, as its assignment says, or leaves; ``NO_PROBE_MS``: never."""
+        return self._member.rejoin_at_ms if self._leaves_at_ms is None else self._leaves_at_ms
 
     @property
     def draining(self) -> bool:
@@ -293,6 +296,7 @@ class Membership:
         self.leads = False
         self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
         self._drain_reported, self._restart_reported = self._draining, self._restarting
+        self._leaves_at_ms = None
         self._joined_ms = facts.now_ms
         self.reported = sums = facts.sums if facts.held else facts.kept
         profile = self._profile
@@ -319,6 +323,7 @@ class Membership:
             partitions=facts.partitions,
             restarting=self._restarting,
             awaited=self.awaited(facts.now_ms),
+            generation=self.generation,
             loads=self._loads.report(self.adopted, facts.loads),
         )
 
@@ -417,7 +422,7 @@ class Membership:
         if self._drain_reported:
             return effects + self._drain_on(adopted)
         if self._restart_reported:
-            return [*effects, RestartAnnounced(self._profile.process_id in adopted.awaited)]
+            return effects + self._restart_on(adopted, now_ms, leads=event.leads)
         if adopted.draining or (is_first and adopted.others_drain and not adopted.tasks):
             effects += self._pass_on(member.RejoinWanted(OLD_DRAIN), now_ms)
         return effects
@@ -426,6 +431,14 @@ class Membership:
         if not adopted.draining:
             return [AnnounceDrainRefused(DRAIN_REFUSED), Drained()]
         return [] if adopted.active or adopted.follow_up else [Drained()]
+
+    def _restart_on(self, adopted: Adopted, now_ms: int, *, leads: bool) -> list[Effect]:
+        """Leave now, unless only this member knows for certain who is awaited."""
+        awaited = self._profile.process_id in adopted.awaited
+        if not (leads and awaited):
+            return [RestartAnnounced(awaited)]
+        self._leaves_at_ms = now_ms + OTHERS_LEARN_WITHIN_MS
+        return []
 
     def _mutex_released(self, event: MutexReleased, _now_ms: int) -> list[Effect]:
         self.report_again = not event.held
@@ -438,11 +451,19 @@ class Membership:
             return []
         if self._end is not None:
             return [EndMembership(self._end)]
+        if self._leaves_at_ms is not None:
+            return self._wait_for_others(self._leaves_at_ms, now_ms, rebalancing=event.rebalancing)
         if event.rebalancing:
             return self._pass_on(member.RejoinWanted(REBALANCING), now_ms)
         if self.report_again and not event.cleaning:
             return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
         return self._pass_on(member.Tick(), now_ms) if self._member.is_due(now_ms) else []
+
+    def _wait_for_others(self, leaves_at_ms: int, now_ms: int, *, rebalancing: bool) -> list[Effect]:
+        if not rebalancing and now_ms < leaves_at_ms:
+            return []
+        self._leaves_at_ms = None
+        return [RestartAnnounced(awaited=True)]
 
     def _loads_measured(self, event: LoadsMeasured, now_ms: int) -> list[Effect]:
         """Ask for a rebalance if the group should know of these loads."""
@@ -457,9 +478,8 @@ class Membership:
         return self._pass_on(member.RejoinWanted(DRAINING), now_ms)
 
     def _restart_asked(self, _event: RestartAsked, now_ms: int) -> list[Effect]:
-        """Announce it, unless there is nothing that could wait."""
-        if self._draining:
-            return []  # which has moved everything when it ends
+        """Announce it, unless there is nothing that could wait. A drain ends: what it has not moved waits."""
+        self._draining = False
         if self.state is member.State.UNJOINED or (self.adopted is not None and not self.adopted.tasks):
             return [RestartAnnounced(awaited=False)]
         self._restarting = True

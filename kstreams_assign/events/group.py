@@ -267,8 +267,8 @@ class RestartAnnouncedEvent(BaseEvent):
 
     name: ClassVar[str] = "restart_announced"
     awaited: bool
-    """Whether tasks without a caught-up replica wait for it. They do not in a group with Java members or with a leader
-    of an earlier release, or where ``scheduled_rebalance_max_delay_ms`` is 0."""
+    """Whether tasks without a caught-up replica wait for it. They do not in a group without another process, with Java
+    members or with a leader of an earlier release, or where ``scheduled_rebalance_max_delay_ms`` is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

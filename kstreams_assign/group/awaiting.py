@@ -5,7 +5,8 @@
    (``GroupTrailer.awaited``). Tasks that the others restore soon are entered as replicas that it keeps, so they do not
    wait, and come back to it. The process finds itself there, closes its tasks and leaves. The others join again at
    once, as for a follow-up: that rebalance ends when the process has left, and no heartbeat has to say so first. (Once
-   only: a process that stays after all would be asked to join again and again.)
+   only: a process that stays after all would be asked to join again and again.) If it leads, the others may not have
+   the assignment yet, so it stays until one of them joins again, for a second at most.
 3. Each member reports at its next join whom its last assignment awaits, and how much time is left. So any member can
    lead, also one that has just started.
 4. The wait ends when the process is back, or when its time is over: the leader asks for a rebalance then.
@@ -15,8 +16,8 @@ and the leader from its decision, for the assignment may be long on its way. The
 does not prolong a wait. A report is as old as its join, and a rebalance may wait long for a member that has died, so
 the leader counts its own report down to its decision. A leader that has just joined has none: it counts the others'
 down by the time since its own join, though some may have joined later, for a wait may be shorter than announced, and
-not longer. A process is awaited only if *every* member that had an assignment reports it: one that missed a generation
-may not know that the process came back and left for good.
+not longer. A process is awaited only if *every* member with an assignment of the newest generation reports it: one that
+missed a generation may not know of the wait, or not that the process came back and left for good.
 """
 
 from __future__ import annotations
@@ -95,15 +96,15 @@ def read_restarts(
     """
     if view.foreign:
         return NO_RESTARTS
-    agreed = _agreed(view.reports_of_awaited(view.processes))
-    by_the_leader = _agreed(view.reports_of_awaited(process for process in view.processes if process == leader))
+    agreed = _agreed([awaited for _, awaited in view.reports_of_awaited])
+    by_the_leader = _agreed([awaited for process, awaited in view.reports_of_awaited if process == leader])
     now = count_down(by_the_leader or agreed, leader_joined_ago_ms)
     left_ms = {p: min(each.left_ms, now[p].left_ms, max_delay_ms) for p, each in agreed.items() if p in now}
     awaited = {process: replace(agreed[process], left_ms=left) for process, left in left_ms.items() if left > 0}
     leaving = {
         process: awaited[process].left_ms if process in awaited else max_delay_ms
         for process in view.restarting
-        if max_delay_ms
+        if max_delay_ms and len(view.processes) > 1  # or nothing would remember it
     }
     back = {
         process: frozenset(each.active)

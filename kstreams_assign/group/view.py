@@ -7,7 +7,7 @@ process, in a version that all can read, and join again with it at once (version
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
@@ -86,10 +86,19 @@ class GroupView:
         """The processes that are about to leave and will be back soon."""
         return frozenset(c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.restarting)
 
-    def reports_of_awaited(self, processes: Iterable[UUID]) -> list[Mapping[UUID, AwaitedProcess]]:
-        """Return the awaited processes that each member of these processes reports, if it had an assignment."""
-        trailers = (consumer.info.trailer for process in processes for consumer in self.processes[process])
-        return [trailer.awaited for trailer in trailers if trailer is not None and trailer.awaited is not None]
+    @cached_property
+    def reports_of_awaited(self) -> list[tuple[UUID, Mapping[UUID, AwaitedProcess]]]:
+        """Each process with an assignment of the newest generation, and whom that awaits.
+
+        A member that missed this generation does not count. One of a release that does not report it may have it.
+        """
+        reports = [
+            (consumer.info.process_id, consumer.info.trailer.awaited, consumer.info.trailer.generation)
+            for consumer in self._consumers
+            if consumer.info.trailer is not None and consumer.info.trailer.awaited is not None
+        ]
+        newest = max((generation for _, _, generation in reports if generation is not None), default=None)
+        return [(process, awaited) for process, awaited, generation in reports if generation in (None, newest)]
 
     @property
     def reported_loads(self) -> list[Mapping[TaskId, int]]:

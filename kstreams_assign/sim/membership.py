@@ -96,8 +96,8 @@ class Membership:
         for effect in effects:
             self._carry_out(effect)
         self.turn_soon()
-        if self.machine.state is machine.State.STABLE and self.machine.rejoin_at_ms != NO_PROBE_MS:
-            self._process.run.later(max(0, self.machine.rejoin_at_ms - self._now_ms()), self.turn_soon)
+        if self.machine.state is machine.State.STABLE and self.machine.due_ms != NO_PROBE_MS:
+            self._process.run.later(max(0, self.machine.due_ms - self._now_ms()), self.turn_soon)
         if self._scenario.loads and isinstance(event, engine.Received):
             self._process.run.later(self._scenario.probing_rebalance_interval_ms + TURN_MS, self.turn_soon)
 

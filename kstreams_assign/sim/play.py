@@ -214,7 +214,7 @@ def _unsettled(world: World, process: Process) -> Iterator[str]:
         return
     if member.machine.generation != world.coordinator.generation:
         yield f"is in generation {member.machine.generation}, not {world.coordinator.generation}"
-    if member.machine.rejoin_at_ms != NO_PROBE_MS or member.adopted.next_probe_ms is not None:
+    if member.machine.due_ms != NO_PROBE_MS or member.adopted.next_probe_ms is not None:
         yield "a probe is due"
     if member.early.may_ask:
         yield "a probe may be asked for"

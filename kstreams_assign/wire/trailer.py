@@ -64,7 +64,8 @@ class MemberTrailer:
     number of partitions of the source topics, if this member knows of more than the leader did (else 0).
     ``exactly_once``: its commits are transactions. ``restarting``: it is about to leave, and will be back soon.
     ``awaited``: the processes that are awaited by its last assignment; None if it has none, or is of a release that
-    does not know of them. ``balance_by``: its setting, as earlier releases have it if they do not report it. ``loads``:
+    does not know of them. ``generation``: that assignment's; None if it has none, or is of a release that does not
+    report it. ``balance_by``: its setting, as earlier releases have it if they do not report it. ``loads``:
     the load of each task that it runs or waits for, in the unit of that setting, as far as known.
     """
 
@@ -76,6 +77,7 @@ class MemberTrailer:
     exactly_once: bool = False
     restarting: bool = False
     awaited: Mapping[UUID, AwaitedProcess] | None = field(default=None, hash=False)
+    generation: int | None = None
     balance_by: str = BY_NUMBER
     loads: Mapping[TaskId, int] = field(default_factory=dict, hash=False)
 
@@ -207,6 +209,8 @@ def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
         content["restarting"] = True
     if trailer.awaited is not None:
         content["awaited"] = _awaited_map(trailer.awaited)
+    if trailer.generation is not None:
+        content["generation"] = trailer.generation
     if trailer.balance_by != BY_NUMBER:
         content["balance_by"] = trailer.balance_by
     if trailer.loads:
@@ -228,6 +232,7 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
         exactly_once=_typed(content.get("exactly_once", False), bool, "exactly_once"),
         restarting=_typed(content.get("restarting", False), bool, "restarting"),
         awaited=_awaited(content["awaited"]) if "awaited" in content else None,
+        generation=_typed(content["generation"], int, "generation") if "generation" in content else None,
         balance_by=_typed(content.get("balance_by", BY_NUMBER), str, "balance_by"),
         loads=_loads(content.get("loads")),
     )

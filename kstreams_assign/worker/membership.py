@@ -251,7 +251,7 @@ class Membership:
     def _rest_s(self) -> float:
         if self._engine.state is not machine.State.STABLE:
             return TURN_S
-        return max(0.0, min(TURN_S, (self._engine.rejoin_at_ms - wall_ms()) / 1000))
+        return max(0.0, min(TURN_S, (self._engine.due_ms - wall_ms()) / 1000))
 
     def _look_around(self) -> None:
         """Ask for a rebalance if topics, state or loads have changed. It may wait for a look-up."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from kstreams_assign.engine import membership as engine
@@ -22,7 +24,7 @@ from kstreams_assign.group import member
 from kstreams_assign.group.dialects import KIP441
 from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, State
 from kstreams_assign.group.values import Adopted, ErrorCode
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import NO_PROBE_MS, TaskId
 from kstreams_assign.wire import AwaitedProcess, GroupTrailer
 from tests.engine.member_machine import (
     KEPT,
@@ -162,6 +164,43 @@ def test_a_member_that_restarts_announces_it_and_learns_whether_it_is_awaited(ma
     assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()], "it leaves: it does not join again"
 
 
+@pytest.mark.parametrize("what", ["another joins again", "its time is over"])
+def test_a_leader_that_restarts_stays_until_another_member_knows_that_it_is_awaited(what: str) -> None:
+    machine = leader_that_restarts({PROCESS: AwaitedProcess(60_000, (RUNS,))})
+    assert machine.handle(member.TasksReleased(2), MutexReleased(held=True)) == [member.ReleaseMutex()]
+    assert machine.engine.due_ms == NOW_MS + engine.OTHERS_LEARN_WITHIN_MS
+    machine.now_ms += engine.OTHERS_LEARN_WITHIN_MS - 1
+    assert machine.handle(QUIET) == []
+    machine.now_ms += what == "its time is over"
+    leaves = Turned(rebalancing=what == "another joins again", cleaning=False)
+    assert machine.handle(leaves) == [RestartAnnounced(awaited=True)]
+    assert machine.handle(QUIET) == [], "it is announced once"
+
+
+def test_a_leader_that_is_not_awaited_leaves_at_once() -> None:
+    machine = leader_that_restarts({})
+    assert machine.handle(member.TasksReleased(2), MutexReleased(held=True), QUIET) == [member.ReleaseMutex()]
+
+
+def leader_that_restarts(awaited: dict[UUID, AwaitedProcess]) -> Machine:
+    """Return the leader once it has its own assignment; without a wait it announces that at once."""
+    machine = Machine()
+    machine.join(active(RUNS))
+    machine.handle(RestartAsked(), member.WorkCommitted())
+    machine.report()
+    machine.handle(engine.Elected())
+    effects = machine.receive(active(RUNS, awaited=awaited, follow_up=True), generation=2)
+    assert effects[1:] == ([] if awaited else [RestartAnnounced(awaited=False)])
+    return machine
+
+
+def test_a_leader_that_is_lost_while_it_stays_announces_its_restart_again() -> None:
+    machine = leader_that_restarts({PROCESS: AwaitedProcess(60_000, (RUNS,))})
+    machine.handle(MembershipLost(engine.LOST))
+    assert machine.report().trailer.restarting
+    assert machine.engine.due_ms == NO_PROBE_MS
+
+
 def test_a_member_that_was_about_to_restart_and_drains_leaves_after_the_follow_up(machine: Machine) -> None:
     machine.handle(RestartAsked(), DrainAsked())
     assert machine.reason() == engine.RESTARTING
@@ -187,11 +226,17 @@ def test_a_member_without_tasks_announces_nothing() -> None:
     assert machine.handle(RestartAsked()) == [RestartAnnounced(awaited=False)]
 
 
-def test_a_member_that_drains_does_not_restart(machine: Machine) -> None:
-    machine.handle(DrainAsked())
-    assert machine.handle(RestartAsked()) == []
-    machine.handle(member.WorkCommitted())
-    assert not machine.report().trailer.restarting
+def test_a_restart_ends_a_drain_and_what_is_left_waits(machine: Machine) -> None:
+    machine.handle(DrainAsked(), member.WorkCommitted())
+    assert machine.report().trailer.draining
+    machine.handle(RestartAsked())
+    machine.receive(active(RUNS, draining=True), generation=2)
+    machine.handle(member.TasksReleased(2))
+    assert machine.reason() == engine.RESTARTING
+    trailer = machine.report().trailer
+    assert (trailer.draining, trailer.restarting) == (False, True)
+    awaited = {PROCESS: AwaitedProcess(60_000, (RUNS,))}
+    assert machine.receive(active(RUNS, awaited=awaited), generation=3)[1:] == [RestartAnnounced(awaited=True)]
 
 
 def test_a_report_says_who_is_awaited_and_how_long_still(machine: Machine) -> None:
@@ -223,4 +268,4 @@ def test_in_the_kips_layout_the_leader_asks_when_the_wait_ends(next_probe_ms: in
     machine.handle(Started(), engine.Elected())
     facts = {} if next_probe_ms is None else {"next_rebalance_ms": next_probe_ms}
     machine.receive(active(RUNS, awaited={OTHER: AwaitedProcess(7_000, (T[1],))}, **facts))
-    assert machine.engine.rejoin_at_ms == due_ms
+    assert machine.engine.due_ms == due_ms

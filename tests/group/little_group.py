@@ -45,6 +45,10 @@ class LittleMember:
     """Since its last assignment, by its clock."""
     knows_restarts: bool = True
     """Its release knows of them."""
+    generation: int | None = None
+    """Of its last assignment; None also if its release does not report it."""
+    misses: bool = False
+    """SyncGroup's answer is lost: it does not get the next assignments."""
     exactly_once: bool = False
     settings_digest: str = "usual"
     topics: tuple[str, ...] = ("orders",)
@@ -92,6 +96,7 @@ class LittleMember:
                 awaited=count_down(self.adopted.awaited, self.passed_ms)
                 if self.adopted and self.knows_restarts
                 else None,
+                generation=self.generation if self.adopted and self.knows_restarts else None,
                 balance_by=self.balance_by,
                 loads={task: load for task, load in self.loads.items() if task in self.running},
             )
@@ -115,6 +120,7 @@ class LittleGroup:
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
     replica_racks: dict[TopicPartition, frozenset[str]] = field(default_factory=dict)
+    generation: int = 0
     record_bytes: int = 0
     """Of the last rebalance."""
     decision: Decision | None = None
@@ -151,7 +157,11 @@ class LittleGroup:
         joined = [member.joins(self.dialect) for member in self.members.values()]
         self.decision = decision = decide(read_group(joined, self.dialect), question)
         self.record_bytes = joined_bytes(joined) + assigned_bytes(decision.assignments)
+        self.generation += 1
         for member in self.members.values():
+            if member.misses:
+                continue
+            member.generation = self.generation
             answer = decision.assignments[member.name]
             member.adopted = read_assignment(
                 answer.partitions,

@@ -155,6 +155,52 @@ def test_a_member_that_knows_better_ends_a_wait():
     assert little.rebalance().awaited == {}
 
 
+@pytest.mark.parametrize("process", [FIRST, THIRD], ids=["the leader", "a follower"])
+def test_a_member_that_missed_the_announcement_does_not_end_the_wait(process):
+    """Those that have the assignment join again at once, so SyncGroup of a slow member may come too late."""
+    little = group_of_three()
+    little.members[SECOND].misses = True
+    restart(little, process)
+    assert little.rebalance().awaited.keys() == {process}
+
+
+def test_a_member_that_missed_the_return_does_not_begin_another_wait():
+    little = group_of_three()
+    leaving = restart(little, THIRD)
+    little.rebalance()
+    little.members[SECOND].misses = True
+    come_back(little, leaving)
+    little.rebalance()
+    little.remove(3)
+    assert SECOND in {process for process, awaited in reports(little) if THIRD in awaited}
+    assert little.rebalance().awaited == {}
+
+
+def reports(little: LittleGroup):
+    """Return whom each member still awaits."""
+    return [(member.process, member.adopted.awaited) for member in little.members.values()]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_member_that_does_not_report_its_generation_has_to_know_of_the_wait(knows):
+    """It is of an earlier release, and may have the newest assignment."""
+    little = group_of_three()
+    little.members[SECOND].misses = not knows
+    restart(little, THIRD)
+    little.members[SECOND].generation = None
+    assert (little.rebalance().awaited.keys() == {THIRD}) is knows
+
+
+def test_a_process_without_others_leaves_without_a_wait():
+    little = group_of_three()
+    for number in (1, 2):
+        little.remove(number)
+    little.settle()
+    little.members[THIRD].restarting = True
+    little.rebalance()
+    assert (little.members[THIRD].adopted.awaited, little.members[THIRD].adopted.follow_up) == ({}, False)
+
+
 @pytest.mark.parametrize("end", ["a Java member", "an older leader", "no delay", "the word is missing"])
 def test_otherwise_nothing_waits(end):
     little = group_of_three()

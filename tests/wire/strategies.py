@@ -80,6 +80,7 @@ member_trailers = st.builds(
     st.booleans(),
     st.booleans(),
     st.none() | awaited,
+    st.none() | small,
     st.sampled_from(["tasks", "input_rate", "state_size"]),
     loads,
 )

@@ -92,6 +92,11 @@ def test_a_member_that_balances_by_number_sends_the_bytes_of_earlier_releases():
     assert {key: content[key] for key in ("assignors", "settings")} == content_of(MEMBER)
 
 
+def test_a_generation_is_one_key_more_that_earlier_releases_ignore():
+    dated = replace(MEMBER, awaited={}, generation=7)
+    assert content_of(dated) == content_of(MEMBER) | {"awaited": {}, "generation": 7}
+
+
 def test_a_thousand_loads_take_about_five_bytes_each():
     loads = {TaskId(n % 10, n // 10): 1000 * n for n in range(1000)}
     assert len(trailer_bytes(MemberTrailer(loads=loads))) < 7000
@@ -126,6 +131,7 @@ def test_a_thousand_owned_tasks_take_about_two_bytes_each():
         (sealed({"assignors": {1: 1}, "settings": ""}), "assignors"),
         (sealed({"assignors": {}, "settings": b"x"}), "settings"),
         (sealed({"assignors": {}, "settings": "", "balance_by": 1}), "balance_by"),
+        (sealed({"assignors": {}, "settings": "", "generation": "7"}), "generation"),
         (sealed({"assignors": {}, "settings": "", "loads": [[0, [1, 2]], [5]]}), "loads has 1 numbers for 2 tasks"),
         (sealed({"assignors": {}, "settings": "", "loads": [[0, [1]]]}), "loads has 1 parts"),
         (sealed({"assignors": {}, "settings": "", "loads": [[0, [1]], [-1]]}), "a load is negative"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
+from kafka.coordinator.consumer import ConsumerCoordinator
 
 from kstreams_assign.events import AssignedEvent, ClosedEvent, DecisionEvent, RestartAnnouncedEvent, RunningEvent
 from kstreams_assign.restore import progress
@@ -57,6 +61,36 @@ def test_in_a_rolling_restart_no_task_moves_and_none_is_restored(broker: str, tm
             assert {event.active for event in since} == {before[other]}, "it got no task of the other"
         app.send(WORDS)
         app.until_counted()
+    finally:
+        app.stop()
+
+
+def test_a_leader_that_restarts_is_awaited_although_another_member_is_slow(
+    broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SyncGroup of the other leaves half a second late: a leader that was gone by then would have left no word."""
+    app = App(broker, "slow-member", tmp_path)
+    left, slow = threading.Event(), False
+    read = ConsumerCoordinator._process_join_group_response
+
+    def read_slowly(coordinator: ConsumerCoordinator, response: Any, send_time: float) -> Any:
+        answer = read(coordinator, response, send_time)
+        if slow and answer.leader != answer.member_id:
+            left.wait(0.5)
+        return answer
+
+    monkeypatch.setattr(ConsumerCoordinator, "_process_join_group_response", read_slowly)
+    try:
+        workers = start_two(app, SETTINGS)
+        first, second = sorted(workers, key=lambda process: -len(process.reported(DecisionEvent)))
+        second.until(lambda _: len(active(first)) == len(active(second)) == PARTITIONS // 2)
+        slow = True
+        first.worker.close(restart=True)
+        first.until_event(ClosedEvent)
+        left.set()
+        second.until_event(DecisionEvent)
+        assert [event.awaited for event in first.reported(RestartAnnouncedEvent)] == [True]
+        assert second.reported(DecisionEvent)[0].waiting
     finally:
         app.stop()
 

@@ -1,4 +1,4 @@
-"""The checker of waits: a task waits only for a process that announced its restart, and not longer than it may."""
+"""The checker of waits: a task waits for a process that announced its restart, only for such, and only so long."""
 
 from __future__ import annotations
 
@@ -28,15 +28,20 @@ class WaitsAreAnnounced(Checker):
 
     A member knows that a process is back from the assignment of a generation with it. A decision may wait for a process
     that was back only if no member that joins knows it: then the announced time still limits the wait.
+
+    Whom the newest assignment of those that join awaits, the decision awaits, too, in the first half of the time at
+    least: a leader that has just joined may count down too much.
     """
 
-    invariant = "tasks wait only as announced"
+    invariant = "tasks wait as announced"
 
     def __init__(self) -> None:
         super().__init__()
         self._announced_ms: dict[UUID, int] = {}
         self._present: dict[int, AbstractSet[UUID]] = {}
         self._know_it_is_back: dict[UUID, set[Process]] = {}
+        self._kept_until_ms: dict[UUID, float] = {}
+        self._awaits: dict[Process, tuple[int, AbstractSet[UUID]]] = {}
 
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
@@ -44,25 +49,33 @@ class WaitsAreAnnounced(Checker):
         if not is_of_this_generation(self.world, process):
             return  # a leader that slept decides for a generation that is over
         view, now_ms = read_group(members), self.world.timeline.now_ms
+        max_ms, joined = question.config.scheduled_rebalance_max_delay_ms, {member.member_id for member in members}
         self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting
         if decision.waiting and view.foreign:
             self.report_violation(f"tasks wait in a group with {', '.join(view.foreign)}")
         for awaited in decision.awaited.keys() - view.restarting:
-            self._check_wait(awaited, now_ms, question.config.scheduled_rebalance_max_delay_ms)
-            self._check_knowledge(awaited, {member.member_id for member in members})
+            self._check_wait(awaited, now_ms, max_ms)
+            self._check_knowledge(awaited, joined)
+        if not view.foreign:
+            self._check_kept(decision.awaited.keys() | view.processes.keys(), joined, now_ms)
+        for present in view.processes.keys() - view.restarting:
+            self._kept_until_ms.pop(present, None)
         for announcing in view.restarting:
             self._announced_ms[announcing] = now_ms
+            self._kept_until_ms.setdefault(announcing, now_ms + max_ms / 2)
             self._know_it_is_back.pop(announcing, None)
         self._check_plan(decision)
         if decision.wait_ends_ms is not None:
             generation = self.world.coordinator.generation
             self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, generation)
 
-    def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
+    def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
+        self._awaits[process] = generation, adopted.awaited.keys()
         for present in self._present.get(generation, ()):
             self._know_it_is_back.setdefault(present, set()).add(process)
 
     def lost(self, process: Process) -> None:
+        self._awaits.pop(process, None)
         for knowing in self._know_it_is_back.values():
             knowing.discard(process)
 
@@ -70,6 +83,14 @@ class WaitsAreAnnounced(Checker):
         for process in self._know_it_is_back.get(awaited, ()):
             if process.membership.client.member_id in joined:
                 self.report_violation(f"{awaited} is awaited, although {process.run.name} knows that it was back")
+
+    def _check_kept(self, known: AbstractSet[UUID], joined: set[str], now_ms: int) -> None:
+        """Check that the decision knows of all that the newest assignment awaits."""
+        newest = [at for process, at in self._awaits.items() if process.membership.client.member_id in joined]
+        _, awaited = max(newest, key=lambda at: at[0], default=(0, frozenset()))
+        for process in awaited - known:
+            if now_ms < self._kept_until_ms.get(process, 0):
+                self.report_violation(f"{process} is not awaited any more, although its time is not over")
 
     def _check_wait(self, awaited: UUID, now_ms: int, max_ms: int) -> None:
         announced_ms = self._announced_ms.get(awaited)
