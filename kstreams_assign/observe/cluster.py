@@ -152,7 +152,8 @@ class ObservedGroup:
         owned = tuple(partition for partitions in member.given.active.values() for partition in partitions)
         report = _telling(consumer.info, numbers)
         if report.trailer is not None:
-            report = replace(report, trailer=replace(report.trailer, restarting=False, awaited=self.decoded.awaited))
+            trailer = replace(report.trailer, restarting=False, awaited=self.decoded.awaited, generation=None)
+            report = replace(report, trailer=trailer)
         return Consumer(replace(consumer.member, owned=owned), report)
 
     @cached_property

@@ -75,9 +75,10 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
     if isinstance(trailer, MemberTrailer):
         form = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
         awaited = None if trailer.awaited is None else awaited_form(trailer.awaited)
-        leaving = {"draining": trailer.draining, "restarting": trailer.restarting, "awaited": awaited}
+        leaving = {"draining": trailer.draining, "restarting": trailer.restarting}
+        last = {"awaited": awaited, "generation": trailer.generation}
         balance = {"balance_by": trailer.balance_by, "loads": numbers(trailer.loads)}
-        return {**form, **leaving, "exactly_once": trailer.exactly_once, **balance}
+        return {**form, **leaving, **last, "exactly_once": trailer.exactly_once, **balance}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,

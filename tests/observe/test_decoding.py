@@ -58,6 +58,7 @@ def test_user_data_is_decoded_with_and_without_the_consumer_protocol_around_it()
         "draining": False,
         "restarting": False,
         "awaited": None,
+        "generation": None,
         "exactly_once": False,
         "balance_by": "tasks",
         "loads": {},
