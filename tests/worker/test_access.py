@@ -42,12 +42,13 @@ from kstreams_assign import (
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.cli import app as command_line
-from kstreams_assign.errors import BrokerUnavailable, ConfigError
+from kstreams_assign.errors import BrokerUnavailable, ConfigError, RecordRefused
 from kstreams_assign.events import (
     AwaitedTasksEvent,
     EarlyProbingOffEvent,
     LookupFailedEvent,
     PurgeFailedEvent,
+    RecordSetAsideEvent,
     WarmingUpEvent,
     WarmJoinAloneEvent,
     WarmLeaveOffEvent,
@@ -82,6 +83,7 @@ def client(user: str = ME, **other: str) -> dict[str, str]:
     return {key: value for key, value in settings.items() if value}
 
 
+TOO_LARGE = bytes(2_000_000)
 WITHOUT_TLS = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
 
 
@@ -112,7 +114,7 @@ def the_guides() -> list[Right]:
     begins = lines.index("| Resource | Name | Operations | For |")
     rows = [line.strip("|").split("|") for line in takewhile(bool, lines[begins:]) if line.startswith("| ")]
     rights = [Right(*(cell.strip().strip("`") for cell in row)) for row in rows[1:]]
-    assert len(rights) == 12
+    assert len(rights) == 13
     return rights
 
 
@@ -154,6 +156,15 @@ def words(task: Task, records: Sequence[Record]) -> None:
         task.emit("words", record.value, b"")
 
 
+def end_with_an_output_that_is_too_large(worker: Running, *, sets_aside: bool) -> None:
+    if sets_aside:
+        worker.until_event(RecordSetAsideEvent)
+        worker.stop()
+    else:
+        assert isinstance(worker.until_error(), RecordRefused)
+        worker.join()
+
+
 @pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
 @pytest.mark.parametrize(("user", "guarantee"), [("least", "at_least_once"), ("all", "exactly_once_v2")])
 def test_the_rights_that_the_guide_names_suffice(
@@ -186,14 +197,20 @@ def test_the_rights_that_the_guide_names_suffice(
             assert record.key is not None
             totals.put(record.key, b"%d" % (int(totals.get(record.key) or b"0") + 1))
             assert task.global_table("names").get(record.key) is None
-            task.emit(f"{lines}-out", record.key, totals.get(record.key))
+            task.emit(f"{lines}-out", record.key, TOO_LARGE if record.key == b"large" else totals.get(record.key))
 
     def start(folder: Path) -> Running:
         return Running(
             replace(config, state_dir=str(folder)),
             [
                 Subtopology(process=words, sources=[lines], sinks=["words"]),
-                Subtopology(process=tally, repartition_sources=["words"], stores=["totals"], sinks=[f"{lines}-out"]),
+                Subtopology(
+                    process=tally,
+                    repartition_sources=["words"],
+                    stores=["totals"],
+                    sinks=[f"{lines}-out"],
+                    on_error="skip",
+                ),
             ],
             global_tables=[GlobalTable("names", topic=table)],
         )
@@ -216,12 +233,13 @@ def test_the_rights_that_the_guide_names_suffice(
         second.stop()
         assert second.reported(WarmingUpEvent)
         assert second.reported(WarmJoinAloneEvent) == []
-    worker.stop()
+    send_words(servers, lines, [(None, b"large")], operator)
+    end_with_an_output_that_is_too_large(worker, sets_aside=not least)
     assert result.exit_code == 0, result.output
     assert worker.reported(EarlyProbingOffEvent) == []
     assert worker.reported(WarmLeaveOffEvent) == []
     off = {event.what for event in worker.reported(LookupFailedEvent)}
-    missed = {"settings of changelogs", "settings of global tables' topics"}
+    missed = {"settings of changelogs", "settings of global tables' topics", f"max.message.bytes of {lines}-out"}
     if protocol == "classic":  # in a streams group no member leads
         missed.add("max.message.bytes of __consumer_offsets")
     assert off == (missed if least else set())
