@@ -143,11 +143,12 @@ class StreamsMembership:
         self._unsure = self._looking_up = self._dropping = False
         self._sent_ms: int | None = None
         self._sent_shutdown = self._shutdown = self._is_known = False
-        self._due_ms = 0
+        self._due_ms: int | None = 0
+        """When the next heartbeat is due; None: the answer to the one under way decides."""
         self._interval_ms = FIRST_INTERVAL_MS
         self._failures = self._releases = 0
         self._endpoint_epoch = 0
-        self._awaited: frozenset[TaskId] = frozenset()
+        self._awaited: frozenset[TaskId] | None = None
         self._awaited_until_ms: int | None = None
         self._offsets = OffsetReports()
         self._offsets_interval_ms, self._acceptable_lag = 0, NO_WARM_UPS
@@ -214,9 +215,18 @@ class StreamsMembership:
         due_ms = self.due_ms()
         if due_ms is None or now_ms < due_ms:
             return []
-        self._sent_ms, self._due_ms = now_ms, now_ms + self._interval_ms
+        self._sent_ms, self._due_ms = now_ms, None
         self._sent_shutdown, self._is_known = self._shutdown, True
         return [SendHeartbeat(self._with_positions(self._request(), event.positions, now_ms))]
+
+    def _be_due(self, due_ms: int) -> None:
+        """Send the next heartbeat then, unless it is due sooner: an event may have asked while one was under way."""
+        self._due_ms = due_ms if self._due_ms is None else min(self._due_ms, due_ms)
+
+    def _report_soon(self, now_ms: int) -> None:
+        """Send a heartbeat at once, or once the one under way is answered; after a failure it is due soon anyway."""
+        if self._failures == 0:
+            self._be_due(now_ms)
 
     def _with_positions(
         self, request: StreamsHeartbeatRequest, positions: Positions, now_ms: int
@@ -276,6 +286,7 @@ class StreamsMembership:
         if response.error_code:
             return [] if self.state is State.CLOSED else self._refused(response, now_ms)
         if response.member_epoch < 0:
+            self._be_due(sent_ms + self._interval_ms)
             return []
         self.epoch, self.accepted_ms = response.member_epoch, sent_ms
         if self.state is State.CLOSED:
@@ -284,7 +295,7 @@ class StreamsMembership:
         self._interval_ms = response.heartbeat_interval_ms
         self._offsets_interval_ms = response.task_offset_interval_ms
         self._acceptable_lag = response.acceptable_recovery_lag
-        self._due_ms = sent_ms + self._interval_ms
+        self._be_due(sent_ms + self._interval_ms)
         awaiting = self._look_for_awaited(response, sent_ms)
         if self._sent_shutdown:
             self._shutdown = False
@@ -332,8 +343,11 @@ class StreamsMembership:
         return []
 
     def _look_for_awaited(self, response: StreamsHeartbeatResponse, sent_ms: int) -> list[Effect]:
-        """Ask again soon while tasks are awaited. The time begins with the first answer to a member that awaits any."""
-        if not self._awaited:
+        """Ask again soon while tasks are awaited. The time begins with the first answer to a member that awaits any.
+
+        Where no task is awaited, ``AwaitingEnded`` comes with the first answer: it ends the warm-ups of the join.
+        """
+        if self._awaited is None:
             return []
         if self._awaited_until_ms is None:
             self._awaited_until_ms = sent_ms + AWAITING_MS
@@ -341,9 +355,9 @@ class StreamsMembership:
         came = target if response.active_tasks is None else tasks_of(response.active_tasks)
         missing = self._awaited - (came or frozenset())
         if missing and sent_ms < self._awaited_until_ms:
-            self._due_ms = sent_ms + min(AWAITING_INTERVAL_MS, self._interval_ms)
+            self._be_due(sent_ms + min(AWAITING_INTERVAL_MS, self._interval_ms))
             return []
-        awaited, self._awaited, self._awaited_until_ms = self._awaited, frozenset(), None
+        awaited, self._awaited, self._awaited_until_ms = self._awaited, None, None
         return [AwaitingEnded(awaited, missing)]
 
     def _heed_status(self, status: tuple[GroupStatus, ...] | None) -> list[Effect]:
@@ -397,8 +411,7 @@ class StreamsMembership:
         It is reported also if the newest assignment is what is owned: one that came and was taken back while the one
         before was being adopted is never handed out, and the coordinator waits for its tasks all the same.
         """
-        if self._failures == 0:
-            self._due_ms = now_ms
+        self._report_soon(now_ms)
         if self._target in (None, self.owned):
             return []
         assert self._target is not None
@@ -446,9 +459,9 @@ class StreamsMembership:
 
     def _tasks_awaited(self, event: TasksAwaited, now_ms: int) -> list[Effect]:
         """Await these tasks, too. A member asks for them at once, unless its last heartbeat failed."""
-        self._awaited, self._awaited_until_ms = self._awaited | event.tasks, None
-        if self.state is State.MEMBER and self._failures == 0:
-            self._due_ms = min(self._due_ms, now_ms)
+        self._awaited, self._awaited_until_ms = event.tasks | (self._awaited or frozenset()), None
+        if self.state is State.MEMBER:
+            self._report_soon(now_ms)
         return []
 
     def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:
@@ -465,7 +478,8 @@ class StreamsMembership:
         return []
 
     def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
-        self._shutdown, self._due_ms = True, now_ms
+        self._shutdown = True
+        self._be_due(now_ms)
         return []
 
     def _close_asked(self, _event: CloseAsked, _now_ms: int) -> list[Effect]:

@@ -59,17 +59,14 @@ from kstreams_assign.tasks.lifecycle import TaskEvent, TaskState, changes
 
 @dataclass(frozen=True, slots=True)
 class _LetGo:
-    """Release what an assignment took away."""
-
-    leaving: Mapping[TaskId, TaskEvent]
+    """Release what the newest assignment took away."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StartAgain:
-    """Look the positions of a task's inputs up again, and go on from there; None: of the same inputs."""
+    """Look the positions of a task's inputs, as the newest assignment has them, up again, and go on from there."""
 
     task: TaskId
-    inputs: Inputs | None
     reason: str
 
 
@@ -91,6 +88,10 @@ class Tasks:
         self._exactly_once = exactly_once
         self._tasks = TasksInHand()
         self._generation: int | None = None
+        self._leaving: Mapping[TaskId, TaskEvent] = {}
+        """What the newest assignment took away."""
+        self._active: Mapping[TaskId, Inputs] = {}
+        """The active tasks of the newest assignment."""
         self._releasing: frozenset[TaskId] | None = None
         self._rejoining = self._fenced = self._last_commit = self._ended = False
         self._stop: StopAsked | None = None
@@ -149,13 +150,16 @@ class Tasks:
     def _adopt(self, event: member.Adopt, _now_ms: int) -> list[Effect]:
         """Take over an assignment. What leaves gets no more input, and goes once its work is committed.
 
+        The same assignment may be given again, with other inputs or replicas. That takes no further running task away,
+        so a release that waits for a commit already waits for no other.
+
         Once a commit was fenced, its work is gone and the next ones would leave it out, so only ``DropAll`` follows.
         """
         if self._fenced:
             return []
         adopted = event.adopted
         todo = changes(self.states(), adopted.active.keys(), adopted.standby | adopted.warmup)
-        self._generation = event.generation
+        self._generation, self._leaving, self._active = event.generation, todo.leaving, adopted.active
         self._rejoining = False
         effects: list[Effect] = [LockFolder(task) for task in todo.arriving if task not in self._tasks]
         effects.append(QueueWarmups(adopted.queue))
@@ -165,48 +169,55 @@ class Tasks:
         running = self._tasks.running(todo.leaving)
         effects += [StopInput(task, self._tasks[task].inputs) for task in running]
         effects.append(AnnounceAdoption(event.generation, adopted, [*todo.leaving], [*todo.arriving]))
-        effects += self._change_inputs(adopted.active)
+        effects += self._change_inputs()
+        if self._waits(_LetGo()):
+            return effects
         if running:
-            self._wait_for_next.append(_LetGo(todo.leaving))
+            self._wait_for_next.append(_LetGo())
             return effects
-        if not self._left_commit.isdisjoint(todo.leaving):  # their records may still arrive
-            self._wait_for_present.append(_LetGo(todo.leaving))
+        if not self._left_commit.isdisjoint({*todo.leaving, *todo.arriving}):  # their records may still arrive
+            self._wait_for_present.append(_LetGo())
             return effects
-        return effects + self._let_go(todo.leaving)
+        return effects + self._let_go()
 
-    def _change_inputs(self, active: Mapping[TaskId, Inputs]) -> list[Effect]:
+    def _waits(self, waiting: _Waiting) -> bool:
+        return waiting in self._wait_for_present or waiting in self._wait_for_next
+
+    def _change_inputs(self) -> list[Effect]:
         """Note other inputs of tasks that stay: a topic has grown, or another topic matches a pattern."""
         effects: list[Effect] = []
-        for task, inputs in active.items():
+        for task, inputs in self._active.items():
             held = self._tasks[task]
             if set(held.inputs) == set(inputs):
                 continue
             if held.state is TaskState.RUNNING:
-                self._wait_for_next.append(_StartAgain(task, inputs, "its input partitions have changed"))
+                start = _StartAgain(task, "its input partitions have changed")
+                self._wait_for_next += [] if self._waits(start) else [start]
                 continue
             held.inputs = inputs
             if held.pause_ends_ms is None and not self._tasks.is_held_back(task):
                 effects.append(RestoreTask(task, inputs))
         return effects
 
-    def _start_again(self, task: TaskId, inputs: Inputs | None, reason: str) -> list[Effect]:
+    def _start_again(self, task: TaskId, reason: str) -> list[Effect]:
         if self._tasks.state(task) not in (TaskState.RUNNING, TaskState.RESTORING):
             return []
         held = self._tasks[task]
         running = held.state is TaskState.RUNNING
         effects = self._tasks.fall_back(task) if running else []
-        held.inputs = held.inputs if inputs is None else inputs
+        held.inputs = self._active.get(task, held.inputs)
         if running:
             effects.append(DiscardWork([task], reason))
             effects += self._tasks.hand_over(RestoreTask(task, held.inputs))
         return effects
 
-    def _let_go(self, leaving: Mapping[TaskId, TaskEvent]) -> list[Effect]:
-        running = frozenset(self._tasks.running(leaving))
+    def _let_go(self) -> list[Effect]:
+        running = frozenset(self._tasks.running(self._leaving))
         effects: list[Effect] = [CommitTimes(sorted(running))] if running and self._exactly_once else []
-        for task, change in leaving.items():
+        for task, change in self._leaving.items():
             effects += self._tasks.move(task, change)
-        self._releasing = frozenset(task for task in running if self._tasks.is_closing(task))
+        closing = frozenset(task for task in running if self._tasks.is_closing(task))
+        self._releasing = closing if self._releasing is None else self._releasing | closing
         return effects + self._report_released()
 
     def _report_released(self) -> list[Effect]:
@@ -270,7 +281,7 @@ class Tasks:
         reason = "the brokers no longer hold its input"
         lost = set(event.inputs)
         self._wait_for_next += [
-            _StartAgain(task, None, reason)
+            _StartAgain(task, reason)
             for task in self._tasks.running(self._tasks)
             if lost.intersection(self._tasks[task].inputs)
         ]
@@ -341,10 +352,10 @@ class Tasks:
 
     def _go_on(self, waiting: _Waiting) -> list[Effect]:
         match waiting:
-            case _LetGo(leaving):
-                return self._let_go(leaving)
-            case _StartAgain(task, inputs, reason):
-                return self._start_again(task, inputs, reason)
+            case _LetGo():
+                return self._let_go()
+            case _StartAgain(task, reason):
+                return self._start_again(task, reason)
             case _LetJoin():
                 return self._let_join()
 

@@ -137,7 +137,7 @@ class ReportShortage:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """Join now. ``awaited``: the active tasks that should come."""
+    """Join now. ``awaited``: the active tasks that should come; if none is expected, those whose state is here."""
 
     reason: str
     awaited: frozenset[TaskId] = frozenset()
@@ -365,12 +365,14 @@ class WarmJoin:
     def _time_out(self, now_ms: int) -> list[Effect]:
         if now_ms < self._began_ms + self._timeout_ms:
             return []
-        awaited = frozenset() if self.outlook is None else self.outlook.active
-        return self._join(f"its state is not warm after warm_join_timeout_ms = {self._timeout_ms}", awaited)
+        expected = frozenset() if self.outlook is None else self.outlook.active
+        return self._join(f"its state is not warm after warm_join_timeout_ms = {self._timeout_ms}", expected)
 
-    def _join(self, reason: str, awaited: frozenset[TaskId] = frozenset()) -> list[Effect]:
+    def _join(self, reason: str, expected: frozenset[TaskId] = frozenset()) -> list[Effect]:
+        """Join. Where no active task is expected, await those whose state is restored here: they may come later."""
         self.joins = True
-        return [JoinGroup(reason, awaited)]
+        standby = frozenset() if self.outlook is None else self.outlook.standby
+        return [JoinGroup(reason, expected or self._warming - standby)]
 
     _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
         Started: _started,

@@ -178,7 +178,7 @@ class StreamsMember:
             self._announce(effect)
 
     def _announce(self, effect: do.Effect) -> None:
-        if isinstance(effect, do.AwaitingEnded):
+        if isinstance(effect, do.AwaitingEnded) and effect.awaited:
             self._log.emit(AwaitedTasksEvent(awaited=task_names(effect.awaited), missing=task_names(effect.missing)))
         elif isinstance(effect, do.EndMembership) and isinstance(effect.cause, ShutdownRequested):
             self._log.emit(ShutdownRequestedEvent(reason=str(effect.cause)))

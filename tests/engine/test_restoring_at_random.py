@@ -259,6 +259,11 @@ class TwoEngines(World):
         else:
             super().step()
 
+    def spoil(self, task: TaskId) -> None:
+        """A task without stores has none that fails."""
+        if task != STATELESS:
+            super().spoil(task)
+
     def come_to_rest(self) -> None:
         for _ in range(2_000):
             self.now_ms += 50
@@ -282,9 +287,9 @@ class TwoEngines(World):
     def check_rest(self) -> None:
         thread, engine = self.restoring, self.restoring.engine
         assert thread.hands == set()
-        assert thread.restorer == dict.fromkeys(self.adopted.standby, Purpose.STANDBY)
+        assert thread.restorer == dict.fromkeys(self.copies(), Purpose.STANDBY)
         assert thread.loop == self.adopted.active.keys() - {STATELESS}
-        assert engine.entries().keys() == self.adopted.active.keys() | self.adopted.standby
+        assert engine.entries().keys() == self.adopted.active.keys() | self.copies()
         assert (engine.unanswered(), engine.restoring, engine.running) == ({}, False, bool(self.adopted.active))
         self.now_ms += 1
         thread.go_on()

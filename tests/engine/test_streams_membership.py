@@ -284,6 +284,51 @@ def test_shutdown_is_asked_for_at_once_and_until_it_is_answered() -> None:
     assert not member.beat().shutdown_application
 
 
+@pytest.mark.parametrize("event", [TasksReleased(2), events.ShutdownAsked(), events.TasksAwaited(tasks(9).active)])
+def test_what_is_to_be_reported_at_once_follows_the_heartbeat_that_is_under_way(event: events.Event) -> None:
+    member = joined(0, 1)
+    member.beat()
+    member.handle(answer(4, 0))
+    member.beat()
+    assert member.handle(event) == []
+    assert member.machine.due_ms() is None, "one heartbeat at a time"
+    member.now_ms += 10
+    assert member.handle(answer(4, lists=False)) == []
+    due_ms = member.machine.due_ms()
+    assert due_ms is not None
+    assert due_ms <= member.now_ms
+    request = member.beat()
+    assert request.shutdown_application == isinstance(event, events.ShutdownAsked)
+    assert request.active_tasks == (rows(0) if isinstance(event, TasksReleased) else None)
+
+
+def test_a_release_during_a_heartbeat_that_stays_unanswered_is_reported_after_a_moment() -> None:
+    member = joined(0, 1)
+    member.beat()
+    member.handle(answer(4, 0))
+    member.beat()
+    member.handle(TasksReleased(2))
+    member.handle(events.Unanswered())
+    assert member.machine.due_ms() == member.now_ms + engine.BACKOFF_MS
+    assert member.beat().active_tasks == rows(0)
+
+
+def test_a_longer_interval_holds_from_the_heartbeat_on_that_was_answered_with_it() -> None:
+    member = joined(0)
+    member.beat()
+    sent_ms = member.now_ms
+    member.handle(events.Answered(replace(answer(3, lists=False).response, heartbeat_interval_ms=30_000)))
+    assert member.machine.due_ms() == sent_ms + 30_000
+
+
+def test_an_answer_for_a_member_that_left_is_followed_by_a_heartbeat_at_the_interval() -> None:
+    member = joined(0)
+    member.beat()
+    sent_ms = member.now_ms
+    assert member.handle(answer(-1, lists=False)) == []
+    assert member.machine.due_ms() == sent_ms + INTERVAL_MS
+
+
 def test_a_member_whose_function_stalls_leaves_and_comes_back() -> None:
     member = joined(0)
     leave, dropped = member.handle(events.CallStalled())
@@ -462,6 +507,18 @@ def test_a_member_asks_often_while_it_awaits_tasks_and_says_when_they_have_come(
     member.handle(TasksReleased(2))
     member.beat()
     assert member.handle(answer(4, lists=False)) == []
+    assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
+
+
+def test_a_member_that_awaits_no_task_says_so_with_the_first_answer() -> None:
+    """What was restored before the join is not kept any longer."""
+    member = Member()
+    assert member.handle(events.TasksAwaited(frozenset())) == []
+    member.beat()
+    assert member.handle(answer(3)) == [events.AwaitingEnded(frozenset(), frozenset())]
+    assert member.machine.due_ms() == member.now_ms
+    member.beat()
+    assert member.handle(answer(3, lists=False)) == []
     assert member.machine.due_ms() == member.now_ms + INTERVAL_MS
 
 

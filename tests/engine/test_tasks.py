@@ -32,6 +32,7 @@ SESSION_MS = 10_000
 NOTHING = Adopted({}, frozenset(), frozenset())
 ACTIVE = Adopted({TASK: INPUTS}, frozenset(), frozenset())
 REPLICA = Adopted({}, frozenset({TASK}), frozenset())
+WARMUP = Adopted({}, frozenset(), frozenset({TASK}))
 SPOILT = StoreDamaged("spoilt")
 
 
@@ -114,6 +115,35 @@ def test_a_running_task_that_becomes_a_replica_keeps_its_stores(machine: Machine
     assert effects[1:] == [do.StopTask(TASK, INPUTS), do.TailTask(TASK), do.TellMember(member.TasksReleased(2))]
 
 
+@pytest.mark.parametrize("commit_began", [False, True])
+def test_an_assignment_that_is_given_again_releases_a_task_once_and_with_the_same_commit(
+    machine: Machine, commit_began: bool
+) -> None:
+    """In a streams group, when a topic has grown or other tasks are kept warm."""
+    also_warm = Adopted({}, frozenset(), frozenset({OTHER}))
+    begin = [Turned(joined=True)]
+    machine.handle(member.Adopt(2, NOTHING), *(begin if commit_began else []))
+    machine.handle(member.Adopt(2, also_warm), *([] if commit_began else begin))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
+    assert handed_over(effects)[-1] == do.CloseTask(TASK, 1)
+    assert of(do.TellMember, effects) == []
+    assert machine.handle(Closed(TASK, 1)) == [do.ReleaseFolder(TASK), do.TellMember(member.TasksReleased(2))]
+    machine.begin_commit()
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [])) == [do.FinishCommit(CommitEnd.DONE)]
+
+
+def test_an_assignment_that_is_given_again_while_a_task_is_closed_is_released_after_that(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, NOTHING), Turned(joined=True), CommitEnded(CommitEnd.DONE, [TASK]))
+    assert of(do.TellMember, machine.handle(member.Adopt(2, NOTHING))) == []
+    assert machine.handle(Closed(TASK, 1)) == [do.ReleaseFolder(TASK), do.TellMember(member.TasksReleased(2))]
+
+
+def test_a_task_that_is_to_be_kept_warm_before_it_is_released_keeps_its_stores(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, NOTHING), Turned(joined=True), member.Adopt(2, WARMUP))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
+    assert effects[1:] == [do.StopTask(TASK, INPUTS), do.TailTask(TASK), do.TellMember(member.TasksReleased(2))]
+
+
 def test_a_task_that_comes_back_while_it_is_closed_is_restored_again(machine: Machine) -> None:
     """Its folder stays locked."""
     machine.handle(member.DropAll("the group went on"))
@@ -175,6 +205,13 @@ def test_other_inputs_of_a_running_task_wait_for_a_commit(machine: Machine) -> N
     assert handed_over(effects) == [do.RestoreTask(TASK, INPUTS + OTHER_INPUTS)]
 
 
+def test_a_running_task_starts_again_once_and_with_the_inputs_of_the_newest_assignment(machine: Machine) -> None:
+    grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
+    machine.handle(member.Adopt(2, grown), Turned(joined=True), member.Adopt(2, grown), member.Adopt(2, ACTIVE))
+    assert handed_over(machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))) == [do.RestoreTask(TASK, INPUTS)]
+    assert machine.handle(Turned(joined=True)) == [], "nothing waits for another commit"
+
+
 def test_lost_input_is_looked_up_again_after_a_commit(machine: Machine) -> None:
     assert machine.handle(InputsLost(INPUTS)) == []
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
@@ -201,10 +238,11 @@ def test_a_store_that_fails_while_a_commit_is_under_way_stays_until_that_is_over
     assert handed_over(effects)[1] == order
 
 
-def test_a_task_that_failed_during_a_commit_is_released_once_that_is_over(machine: Machine) -> None:
+@pytest.mark.parametrize("adopted", [NOTHING, REPLICA], ids=["taken away", "copy"])
+def test_a_task_that_failed_during_a_commit_is_released_once_that_is_over(machine: Machine, adopted: Adopted) -> None:
     """The commit holds records of the task, which may arrive until it ends: another member must not have it before."""
     machine.begin_commit()
-    effects = machine.handle(StoreFailed(TASK, SPOILT), member.Adopt(2, NOTHING))
+    effects = machine.handle(StoreFailed(TASK, SPOILT), member.Adopt(2, adopted))
     assert of(do.TellMember, effects) == []
     effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     assert of(do.TellMember, effects) == [do.TellMember(member.TasksReleased(2))]

@@ -1,12 +1,15 @@
 """Random events in random order against a slow model of the threads around the engine: what must never happen.
 
 The model has a restore thread with an inbox of its own, a member that joins, loses its membership and joins again, and
-commits that end in every way. It knows who has each task's stores, and nothing else of the engine's reasons.
+commits that end in every way. An assignment may be given again, with other inputs and other warm-ups. The model knows
+who has each task's stores, and nothing else of the engine's reasons.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -99,12 +102,18 @@ class World:
         self.in_commit: set[TaskId] | None = None
         self.adopted = Adopted({}, frozenset(), frozenset())
         self.generation = 0
+        self.closing: set[TaskId] = set()
+        """The tasks that ran until the newest assignment took them away, and are not closed yet."""
+        self.given_again = False
         self.joined = self.awaits_release = self.awaits_commit = self.lost = self.ended = False
 
     # --- what the engine asks for ------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        for effect in self.tasks.handle(event, self.now_ms):
+        effects = self.tasks.handle(event, self.now_ms)
+        for before, effect in pairwise([None, *effects]):
+            if isinstance(before, do.StopTask) and isinstance(effect, do.CloseTask):
+                self.closing.add(effect.task)
             self.carry_out(effect)
 
     def carry_out(self, effect: do.Effect) -> None:  # noqa: C901 - a case for each effect
@@ -116,6 +125,7 @@ class World:
                 assert task in self.locked
                 assert task not in self.restoring.open | self.in_hand | self.running.keys()
                 self.locked.discard(task)
+                self.closing.discard(task)
             case do.RestoreTask() | do.RepairTask() | do.TailTask() | do.CloseTask():
                 self.hand_over(effect)
             case do.RunTask(task, inputs):
@@ -157,8 +167,7 @@ class World:
         match event:
             case member.TasksReleased(generation):
                 assert generation == self.generation
-                assert self.awaits_release
-                assert self.running.keys() <= self.adopted.active.keys()
+                self.check_released()
                 self.awaits_release = False
             case member.WorkCommitted():
                 assert self.awaits_commit
@@ -166,6 +175,17 @@ class World:
                 self.awaits_commit = self.joined = False
             case member.MembershipLost():
                 self.lost = True
+
+    def check_released(self) -> None:
+        """Another process may run what left, so this one has closed it, and none of its records is on its way."""
+        assert self.awaits_release or self.given_again
+        assert self.running.keys() <= self.adopted.active.keys()
+        assert self.in_commit is None or self.in_commit <= self.adopted.active.keys()
+        if self.awaits_release:
+            assert self.closing <= self.adopted.active.keys() | self.copies()
+
+    def copies(self) -> frozenset[TaskId]:
+        return self.adopted.standby | self.adopted.warmup
 
     # --- what happens --------------------------------------------------------------------
 
@@ -177,7 +197,17 @@ class World:
     def adopt(self) -> None:
         self.generation += 1
         self.adopted = self.assign()
+        self.closing.clear()
+        self.given_again = False
         self.joined = self.awaits_release = True
+        self.handle(member.Adopt(self.generation, self.adopted))
+
+    def give_again(self) -> None:
+        """As in a streams group: a topic has grown, or other tasks are kept warm."""
+        active = {task: inputs_of(task, self.rng) for task in self.adopted.active}
+        others = [task for task in TASKS if task not in active and task not in self.adopted.standby]
+        warmup = frozenset(task for task in others if self.rng.random() < 0.5)
+        self.adopted, self.given_again = Adopted(active, self.adopted.standby, warmup), True
         self.handle(member.Adopt(self.generation, self.adopted))
 
     def drop(self) -> None:
@@ -210,17 +240,22 @@ class World:
             choices += [lambda: self.end_commit(rng.choice(ENDS))] * 2
         if self.running:
             task = rng.choice(sorted(self.running))
-            choices.append(lambda: self.handle(StoreFailed(task, StateError("spoilt"))))
+            choices.append(lambda: self.spoil(task))
             choices.append(lambda: self.handle(InputsLost(self.running[task])))
-        if self.lost:
-            choices += [self.drop] * 3
-        elif self.joined and not (self.awaits_release or self.awaits_commit):
-            choices.append(self.join)
-        elif not self.joined:
-            choices += [self.adopt] * 2
+        choices += self.group_choices()
         if rng.random() < 0.02:
             choices.append(self.drop)
         rng.choice(choices)()
+
+    def group_choices(self) -> list[Callable[[], None]]:
+        if self.lost:
+            return [self.drop] * 3
+        if not self.joined:
+            return [self.adopt] * 2
+        return [self.give_again] if self.awaits_release or self.awaits_commit else [self.join, self.give_again]
+
+    def spoil(self, task: TaskId) -> None:
+        self.handle(StoreFailed(task, StateError("spoilt")))
 
     def turn(self) -> None:
         lease_left_ms = 0 if self.lost else self.rng.randrange(SESSION_MS)
@@ -254,14 +289,14 @@ class World:
 
     def at_rest(self) -> bool:
         expected = dict.fromkeys(self.adopted.active, TaskState.RUNNING)
-        expected |= dict.fromkeys(self.adopted.standby, TaskState.TAILING)
+        expected |= dict.fromkeys(self.copies(), TaskState.TAILING)
         waits = self.awaits_release or self.awaits_commit or self.restoring.orders or self.restoring.answers
         return (
             not waits
             and self.tasks.states() == expected
             and self.running == self.adopted.active
             and self.locked == expected.keys()
-            and self.restoring.open == self.adopted.standby
+            and self.restoring.open == self.copies()
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,9 +114,27 @@ def test_it_joins_at_once_where_waiting_has_no_use() -> None:
     ]
     stateless = Joiner().handle(GroupSeen(Outlook(active=tasks(1))))
     assert stateless == [JoinGroup("it gets no task with state", tasks(1))]
-    later = Joiner()
-    later.handle(seen(1))
-    assert later.handle(GroupSeen(Outlook(at_once="a member died"))) == [JoinGroup("a member died")]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [GroupSeen(Outlook(at_once="a member died")), LookFailed("no access", passing=False)],
+    ids=["gap", "failed"],
+)
+def test_tasks_whose_state_is_here_may_come_also_if_it_joins_at_once(event: Event) -> None:
+    """Their state is kept up to date until they have come, or are awaited no longer."""
+    joiner = Joiner()
+    joiner.handle(seen(1, 2, standby=tasks(7)))
+    joiner.handle(lags(t0_1=0))
+    (join,) = joiner.handle(event)
+    assert isinstance(join, JoinGroup)
+    assert join.awaited == tasks(1, 2)
+
+
+def test_tasks_whose_state_is_here_may_come_also_if_none_is_expected_any_more() -> None:
+    joiner = Joiner()
+    joiner.handle(seen(1, standby=tasks(7)))
+    assert joiner.handle(GroupSeen(Outlook())) == [JoinGroup("it gets no task with state", tasks(1))]
 
 
 def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_be_known() -> None:

@@ -96,15 +96,15 @@ STREAMS_BUGS = (
     Bug("fencing is ignored", "the group comes to rest", fencing_ignored),
     Bug(
         "a task that failed during a commit is released before its end",
-        "no processing and no commit by a fenced member",
+        "a task begins with all of its state",
         lambda patch: patch.setattr(loop.Loop, "engine", RashTasks),
-        124,
+        12_161,
     ),
     Bug(
         "partition times are committed in a later epoch",
         "offsets never go back",
         times_in_any_epoch,
-        324,
+        534,
         exactly_once=True,
     ),
     Bug("the coordinator does not wait for the old owner", "a task is given on once it is released", owners_ignored),

@@ -21,7 +21,7 @@ from kstreams_assign.errors import (
     ConfigError,
     MalformedUserData,
 )
-from kstreams_assign.events import BrokerUnavailableEvent, Event, JoiningEvent, LostEvent
+from kstreams_assign.events import AwaitedTasksEvent, BrokerUnavailableEvent, Event, JoiningEvent, LostEvent
 from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, TasksReleased, WorkCommitted
 from kstreams_assign.group.values import Adopted, MemberId
 from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -259,6 +259,27 @@ def test_while_an_answer_is_missing_the_membership_is_uncertain(scene: Callable[
     member.handle(events.Answered(answer(3, 0)))
     assert member.member() == member.transaction_member() == MemberId(3, member._member_id, None)
     assert 0 < member.lease_left_s() <= it.config.session_timeout_ms / 1000
+
+
+# --- what was restored before the join ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("awaited", [frozenset(), frozenset({TaskId(0, 0)})], ids=["none", "one"])
+def test_state_is_kept_warm_until_no_task_is_awaited_any_more(
+    scene: Callable[..., Scene], awaited: frozenset[TaskId]
+) -> None:
+    it = scene()
+    member, prepared = it.make(), frozenset({TaskId(0, 0), TaskId(0, 1)})
+    member._assignments.warm_up(prepared)
+    member.handle(events.TasksAwaited(awaited))
+    member.handle(Started())
+    member._beat()
+    assert it.loop.adopted[-1].warmup == prepared
+    member.handle(events.Answered(answer(3, 0)))
+    member._assignments.turn()
+    assert (it.loop.adopted[-1].active.keys(), it.loop.adopted[-1].warmup) == ({TaskId(0, 0)}, frozenset())
+    reported = [event.awaited for event in it.events if isinstance(event, AwaitedTasksEvent)]
+    assert reported == ([("0_0",)] if awaited else [])
 
 
 # --- outages ------------------------------------------------------------------------------
