@@ -58,8 +58,6 @@ class WaitsAreAnnounced(Checker):
             self._check_knowledge(awaited, joined)
         if not view.foreign:
             self._check_kept(decision.awaited.keys() | view.processes.keys(), joined, now_ms)
-        for present in view.processes.keys() - view.restarting:
-            self._kept_until_ms.pop(present, None)
         for announcing in view.restarting:
             self._announced_ms[announcing] = now_ms
             self._kept_until_ms.setdefault(announcing, now_ms + max_ms / 2)
@@ -73,6 +71,7 @@ class WaitsAreAnnounced(Checker):
         self._awaits[process] = generation, adopted.awaited.keys()
         for present in self._present.get(generation, ()):
             self._know_it_is_back.setdefault(present, set()).add(process)
+            self._kept_until_ms.pop(present, None)
 
     def lost(self, process: Process) -> None:
         self._awaits.pop(process, None)
