@@ -1,6 +1,9 @@
 """Under which membership a commit sends its input offsets, and what a transaction's refusal by the group means.
 
-``engine.commits.refused_offsets`` has the rule; here are the facts about this member. Any thread may ask.
+A member that was lost joins again at once, so a valid generation or lease does not mean that the tasks are still this
+member's. The losses do: each is counted before the client can be in another generation. So look at the generation or
+the lease first, and then whether the membership was lost. ``engine.commits.refused_offsets`` has the rule about
+refusals; here are the facts about this member. Any thread may ask.
 """
 
 from __future__ import annotations
@@ -39,16 +42,25 @@ class GenerationEnded(Exception):
 
 
 class CommitMembership:
-    """For one commit after another; ``begin`` says that the next one begins."""
+    """One membership, for one commit after another; ``begin`` says that the next one begins.
 
-    def __init__(self, members: Members) -> None:
+    ``losses``: how often the membership had been lost before this one. A call that waits for its turn keeps the
+    membership that its commit began under.
+    """
+
+    def __init__(self, members: Members, losses: int) -> None:
         self._members = members
-        self._losses = 0
+        self._losses = losses
         self._refused: tuple[MemberId, int] | None = None
 
     def begin(self) -> None:
-        """A commit begins: from now on the membership must not be lost."""
-        self._losses, self._refused = self._members.losses, None
+        """A commit begins: the group has refused nothing of it."""
+        self._refused = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this membership was lost: its tasks may be others' now."""
+        return self._members.losses != self._losses
 
     @property
     def unnamed_ms(self) -> int | None:
@@ -58,24 +70,21 @@ class CommitMembership:
         return monotonic_ms() - self._refused[1]
 
     def member(self) -> MemberId:
-        """Return the membership to send offsets under. Raises ``CommitRefused`` if it was lost since ``begin``."""
+        """Return the membership to send offsets under. Raises ``CommitRefused`` if it was lost."""
+        member = self._members.transaction_member()
         self.check_kept()
-        return self._members.transaction_member()
+        return member
 
     def check_kept(self) -> None:
-        """Raise ``CommitRefused`` if the membership was lost since ``begin``: the tasks are others' now."""
-        if self._lost:
-            raise CommitRefused("the membership was lost after the commit had begun")
+        """Raise ``CommitRefused`` if this membership was lost."""
+        if self.is_lost:
+            raise CommitRefused("commit offsets: the membership of these tasks was lost")
 
     def refused(self, member: MemberId, cause: CommitRefused) -> None:
         """The group refused offsets of this membership. Raises ``GenerationEnded`` if it keeps its tasks."""
-        if refused_offsets(lost=self._lost, joins=self._joins_again(member)) is Outcome.STALE:
+        if refused_offsets(lost=self.is_lost, joins=self._joins_again(member)) is Outcome.STALE:
             self._refused = member, monotonic_ms()
             raise GenerationEnded(f"the group has a new generation: {cause}") from cause
-
-    @property
-    def _lost(self) -> bool:
-        return self._members.losses != self._losses
 
     def _joins_again(self, member: MemberId) -> bool:
         try:

@@ -132,7 +132,7 @@ class Committer:
         self._timeout_s = timeout_s
         self._log = log
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
-        self._membership = CommitMembership(commits)
+        self._membership = CommitMembership(commits, commits.losses)
         self._sender = Sender("kstreams-commit") if calls is None else calls
         self._refusals = Refusals() if refusals is None else refusals
         self._shares: Sequence[Share] = ()
@@ -153,6 +153,15 @@ class Committer:
         self.settle()  # what a predecessor left open holds up who restores its tasks
 
     # --- what the processing loop asks for -------------------------------------------------
+
+    @property
+    def membership_lost(self) -> bool:
+        """Whether the membership of the tasks was lost. Another may have begun, with a lease that is not theirs."""
+        return self._membership.is_lost
+
+    def begin_membership(self, losses: int) -> None:
+        """All tasks are dropped: those that come are of the membership after so many losses."""
+        self._membership = CommitMembership(self._commits, losses)
 
     def begin(self, shares: Sequence[Share]) -> None:
         """Start a commit of these, which may be none; ``advance`` until it has ended.
@@ -231,7 +240,7 @@ class Committer:
         In the next generation they may be another member's.
         """
         try:
-            member = self._commits.transaction_member()
+            member = self._membership.member()
             answer = self._sender.submit(lambda: self._commits.commit(offsets, TELL_S, metadata, member))
             answer.result(TELL_S)
         except (CommitDeferred, CommitRefused, BrokerUnavailable, FutureTimeoutError) as cause:
@@ -365,6 +374,12 @@ class Committer:
     def _look_at_call(self) -> None:
         self._handle(engine.CallUnderWay(self._sender.under_way_s() * 1000))
 
+    @property
+    def _lease_left_s(self) -> float:
+        """How long records of these tasks may leave: not under the lease of another membership than theirs."""
+        left_s = self._commits.lease_left_s()
+        return 0.0 if self.membership_lost else left_s
+
     def _check_lease(self) -> _Result:
         try:
             self._commits.member()
@@ -372,14 +387,14 @@ class Committer:
             pass  # the broker keeps the member while it rebalances
         except CommitRefused as cause:
             return _Result(Outcome.EXPIRED, str(cause))
-        return _OK if self._commits.lease_left_s() > 0 else _Result(Outcome.EXPIRED, "the session may be over")
+        return _OK if self._lease_left_s > 0 else _Result(Outcome.EXPIRED, "the session may be over")
 
     def _produce(self) -> _Result:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
             for rows, track in rows_in_order(self._shares, last_follow=self._transactions is None):
                 while some := list(islice(rows, LOOK_RECORDS)):
-                    if self._commits.lease_left_s() <= 0:
+                    if self._lease_left_s <= 0:
                         return _OUT_OF_LEASE
                     self._producer.produce_all(some, track=track)
         except _NOT_DELIVERED as cause:
@@ -387,7 +402,7 @@ class Committer:
         return _OK
 
     def _flush(self, wait: bool) -> _Result | None:
-        left_s = self._commits.lease_left_s()
+        left_s = self._lease_left_s
         if left_s <= 0:
             return _OUT_OF_LEASE
         try:

@@ -24,7 +24,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, CommitRefused
 from kstreams_assign.events import EventListener, LeaveFailedEvent
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
@@ -80,7 +80,8 @@ class Assignment:
 class Lost:
     """The group went on without this member: drop all tasks, and write or commit nothing more of them.
 
-    Do so before the next ``poll``: that lets a member of a streams group join again.
+    Do so before the next ``poll``: that lets a member of a streams group join again. A member of a classic group joins
+    again at once. In both, ``commit`` and ``group_metadata`` raise ``CommitRefused`` from the loss to that ``poll``.
     """
 
     reason: str
@@ -108,7 +109,9 @@ class Questions:
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[GroupEvent | None, Callable[[], None] | None]] = queue.SimpleQueue()
         self._active: frozenset[TaskId] = frozenset()
+        self._last: GroupEvent | None = None
         self._dropped: Callable[[], None] | None = None
+        self._losses = self._losses_handled = 0  # the first is counted by the membership, the other by the program
         self.generation: int | None = None
         """Of the last assignment that the program took; None before the first."""
 
@@ -122,7 +125,13 @@ class Questions:
 
     def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         self._active = frozenset()
+        self._losses += 1
         self._events.put((Lost(reason), then))
+
+    def check_kept(self) -> None:
+        """Raise ``CommitRefused`` from a loss until the program has dropped the tasks of the lost membership."""
+        if self._losses != self._losses_handled:
+            raise CommitRefused("commit offsets: the membership was lost; drop all tasks when poll returns Lost")
 
     def put(self, event: GroupEvent | None) -> None:
         """Pass an event on; None wakes the program."""
@@ -130,6 +139,9 @@ class Questions:
 
     def next(self, timeout_s: float) -> GroupEvent | None:
         """Return the next event, or None if none comes in time. The event before has been dealt with."""
+        last, self._last = self._last, None
+        if isinstance(last, Lost):
+            self._losses_handled += 1
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
             dropped()
@@ -137,6 +149,7 @@ class Questions:
             event, self._dropped = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
         except queue.Empty:
             return None
+        self._last = event
         if isinstance(event, Assignment):
             self.generation = event.generation
         return event
@@ -297,9 +310,10 @@ class GroupMember:
 
         Raises ``CommitDeferred`` during a rebalance (in a streams group: if the coordinator has a newer epoch, which
         has not arrived within ``timeout_s``; commit again), ``CommitRefused`` for a member that is no longer in the
-        group, and ``BrokerError``. Partition times are not committed: a Java member that goes on from here takes its
-        time from the next record.
+        group, and until the tasks of a lost membership are dropped (``Lost``), and ``BrokerError``. Partition times are
+        not committed: a Java member that goes on from here takes its time from the next record.
         """
+        self._questions.check_kept()
         self._membership.commit(offsets, timeout_s, {})
 
     def group_metadata(self) -> bytes:
@@ -311,7 +325,10 @@ class GroupMember:
         in a streams group while a heartbeat is under way: ask again. Set ``processing_guarantee = "exactly_once_v2"``,
         so that ``committed`` waits for open transactions.
         """
-        return group_metadata(self._config.application_id, self._membership.member())
+        self._questions.check_kept()
+        member = self._membership.member()
+        self._questions.check_kept()  # a loss is ordered before the client can be in another generation
+        return group_metadata(self._config.application_id, member)
 
     def committed(self, partitions: Sequence[TopicPartition], timeout_s: float = 5.0) -> Mapping[TopicPartition, int]:
         """Return committed offsets; a partition without one is left out. Raises ``BrokerError``."""

@@ -121,7 +121,7 @@ class Processor:
         self.group, self._in_hand.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         refusals = Refusals(self._labour.sets_output_aside, self._labour.refuses_write)
-        committer = Committer(self._producer, group, timeout_s, self._log, calls, refusals)
+        self._committer = committer = Committer(self._producer, group, timeout_s, self._log, calls, refusals)
         self._commits = Commits(
             self._config, self._shape, self._labour, committer, self._purging.committed, self._report_unreadable
         )
@@ -161,7 +161,8 @@ class Processor:
         self._inbox.put(lambda: self._handle(member.Adopt(generation, adopted)))
 
     def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
-        self._inbox.put(lambda: self._handle(member.DropAll(reason)))
+        losses = self.group.losses  # this loss is counted, and the next assignment is not ordered yet
+        self._inbox.put(lambda: self._drop_all(reason, losses))
         if then is not None:
             self._inbox.put(then)
 
@@ -212,7 +213,12 @@ class Processor:
         self._measure_inputs()
 
     def _turn_commits(self) -> None:
-        """Carry on the commit under way; begin the next one, and restore what failed, when the engine says so."""
+        """Carry on the commit under way; begin the next one, and restore what failed, when the engine says so.
+
+        Do nothing for the tasks of a lost membership: the order to drop them is in the inbox, or about to be.
+        """
+        if self._committer.membership_lost:
+            return
         if (ended := self._commits.advance()) is not None:
             self._handle(ended)
         self._commits.settle()
@@ -268,7 +274,8 @@ class Processor:
 
     def send_ahead(self, running: Running) -> None:
         """Send what a task has emitted before its commit, if that is allowed now."""
-        if running.sealed and self._engine.may_send_ahead(self.group.lease_left_s() * 1000):
+        may_leave = running.sealed and self._engine.may_send_ahead(self.group.lease_left_s() * 1000)
+        if may_leave and not self._committer.membership_lost:  # in this order: a lost member may have a new lease
             self._commits.send_ahead(running)
 
     def calling(self) -> AbstractContextManager[None]:
@@ -298,6 +305,10 @@ class Processor:
         """Let the engine decide, and carry out what it says."""
         for effect in self._engine.handle(event, self._clocks.monotonic_ms()):
             self._carry_out(effect)
+
+    def _drop_all(self, reason: str, losses: int) -> None:
+        self._handle(member.DropAll(reason))
+        self._committer.begin_membership(losses)
 
     def _ready(self, task: TaskId, stores: TaskStores | None, arrival: Arrival) -> None:
         """The restore thread gives an active task's stores back."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kstreams_assign.engine.warm_disk import Disk
@@ -29,23 +30,24 @@ class StateSizes:
         self.bytes_by_task: Mapping[TaskId, int] = {}
 
     def turn(self) -> None:
-        """Measure if it is time to."""
+        """Measure if it is time to. The sizes stay as they are where the directory cannot be listed."""
         began_s = time.monotonic()
         if began_s < self._next_s:
             return
         directory = self._directory
-        self.bytes_by_task = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
+        with suppress(OSError):  # the cleaner reports the disk, and creates a deleted directory again
+            self.bytes_by_task = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
         ended_s = time.monotonic()
         self._next_s = ended_s + max(INTERVAL_S, (ended_s - began_s) / SHARE_MAX)
 
 
 def measure_disk(directory: StateDirectory) -> Disk | None:
-    """Return the disk of the state directory as it is now; None while the directory is deleted under us."""
+    """Return the disk of the state directory as it is now; None while the directory is deleted or cannot be read."""
     try:
         disk = shutil.disk_usage(directory.path)
+        held = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
     except OSError:
         return None
-    held = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
     return Disk(disk.free, round(disk.total * RESERVE), held)
 
 

@@ -38,7 +38,7 @@ def members() -> Members:
 
 @pytest.fixture
 def membership(members: Members) -> CommitMembership:
-    membership = CommitMembership(members)
+    membership = CommitMembership(members, members.losses)
     membership.begin()
     return membership
 
@@ -73,15 +73,30 @@ def test_a_member_that_does_not_join_is_out_of_the_group(members: Members, membe
         membership.member()
 
 
-def test_a_membership_that_was_lost_since_the_commit_began_sends_nothing(
+def test_a_membership_that_was_lost_sends_nothing_also_in_a_commit_that_begins_later(
     members: Members, membership: CommitMembership
 ) -> None:
+    """The member has joined again, and its tasks are not dropped yet."""
+    assert not membership.is_lost
     members.losses, members.now = 1, NEW
+    membership.begin()
+    assert membership.is_lost
     with pytest.raises(CommitRefused, match="was lost"):
         membership.member()
     membership.refused(OLD, REFUSED)
-    membership.begin()
-    assert membership.member() == NEW
+    assert CommitMembership(members, members.losses).member() == NEW
+
+
+def test_a_membership_that_is_lost_during_the_look_at_it_sends_nothing(
+    members: Members, membership: CommitMembership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_and_join() -> MemberId:
+        members.losses = 1
+        return NEW
+
+    monkeypatch.setattr(members, "transaction_member", lose_and_join)
+    with pytest.raises(CommitRefused, match="was lost"):
+        membership.member()
 
 
 def test_the_next_commit_sends_under_a_generation_that_was_refused(

@@ -33,6 +33,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.running import Work
 from kstreams_assign.worker.shares import Share
 from kstreams_assign.worker.task_workspace import TaskWorkspace
+from tests.adapters.confluent_cluster import until
 from tests.adapters.test_confluent_producer import read_all
 
 INPUT = TopicPartition("in", 0)
@@ -203,6 +204,41 @@ def test_offsets_of_a_membership_that_was_lost_meanwhile_are_not_committed(desk:
     desk.group.losses += 1
     assert end_of(desk) is CommitEnd.FENCED
     assert desk.group.committed == []
+
+
+def test_a_commit_that_begins_in_the_membership_after_that_of_its_tasks_sends_nothing(desk: Desk) -> None:
+    """The member has joined again: it has a new lease, and the order to drop its tasks waits."""
+    assert not desk.committer.membership_lost
+    desk.group.losses += 1
+    assert desk.committer.membership_lost
+    desk.begin()
+    assert end_of(desk) is CommitEnd.FENCED
+    assert (desk.written(), desk.group.committed) == ((0, 0), [])
+    desk.committer.begin_membership(desk.group.losses)
+    desk.begin()
+    assert end_of(desk) is CommitEnd.DONE
+
+
+def test_records_do_not_leave_under_the_lease_of_the_next_membership(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None, "the records are on their way"
+    desk.group.losses += 1
+    assert end_of(desk) is CommitEnd.FENCED
+    assert desk.written() == (0, 0)
+
+
+def test_a_call_that_waits_for_its_turn_commits_nothing_once_its_tasks_are_dropped(desk: Desk) -> None:
+    before = threading.Event()
+    desk.committer._sender.submit(lambda: before.wait(PATIENCE_S))
+    desk.begin()
+    until(desk.committer.advance, lambda _: desk.committer._answer is not None)
+    desk.group.losses += 1
+    desk.committer.abandon()
+    desk.committer.begin_membership(desk.group.losses)
+    desk.begin()
+    before.set()
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.group.committed == [{INPUT: 7}], "that of the second commit alone"
 
 
 def workspace_of(desk: Desk) -> TaskWorkspace:
@@ -442,6 +478,13 @@ def test_exactly_once_a_membership_that_was_lost_meanwhile_commits_nothing(exact
     exact.group.losses += 1
     assert end_of(exact) is CommitEnd.FENCED
     assert exact.committed() == 0
+
+
+def test_exactly_once_times_of_a_lost_membership_are_not_committed_in_the_next(exact: Desk) -> None:
+    exact.committer.tell_times({INPUT: 7}, {INPUT: "newest"})
+    exact.group.losses += 1
+    exact.committer.tell_times({INPUT: 8}, {INPUT: "newest"})
+    assert exact.group.committed == [{INPUT: 7}]
 
 
 def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(exact: Desk) -> None:

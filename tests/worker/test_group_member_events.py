@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 
-from kstreams_assign import Assignment, CommitDue, Drained, Lost, TaskId, TopicPartition
-from kstreams_assign.group.values import Adopted
+import pytest
+
+from kstreams_assign import Assignment, CommitDue, CommitRefused, Drained, GroupMember, Lost, TaskId, TopicPartition
+from kstreams_assign.group.values import Adopted, MemberId
 from kstreams_assign.worker.group_member import Questions
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
@@ -63,6 +67,82 @@ def test_a_loss_in_a_classic_group_needs_no_answer() -> None:
     assert questions.next(0) == CommitDue()
     assert questions.next(0) == Lost("fenced")
     assert questions.next(0) is None
+
+
+class Joined:
+    """A membership that the group has; ``while_asked`` happens during the look at it."""
+
+    def __init__(self) -> None:
+        self.committed: list[Mapping[TopicPartition, int]] = []
+        self.while_asked: Callable[[], None] = lambda: None
+
+    def commit(self, offsets: Mapping[TopicPartition, int], _timeout_s: float, _metadata: object) -> None:
+        self.committed.append(offsets)
+
+    def member(self) -> MemberId:
+        self.while_asked()
+        return MemberId(8, "joined again", None)
+
+
+@pytest.fixture
+def membership() -> Joined:
+    return Joined()
+
+
+@pytest.fixture
+def member(membership: Joined) -> GroupMember:
+    """A member whose membership is the test's."""
+    member = GroupMember.__new__(GroupMember)
+    member._config = SimpleNamespace(application_id="app")  # type: ignore[assignment]
+    member._membership = membership  # type: ignore[assignment]
+    member._questions, member._failure = Questions(), None
+    return member
+
+
+def test_a_batch_of_a_lost_membership_does_not_count_in_the_next(member: GroupMember, membership: Joined) -> None:
+    """A member of a classic group joins again at once: the program may still be at work on a batch."""
+    batch = {TopicPartition("words", 0): 5}
+    questions = member._questions
+    questions.commit_now()
+    assert member.poll(0) == CommitDue()
+    questions.drop_all("UNKNOWN_MEMBER_ID")
+    questions.adopt(8, of(FIRST))
+    refused: list[str] = []
+
+    def try_both() -> None:
+        for answer in (lambda: member.commit(batch), member.group_metadata):
+            with pytest.raises(CommitRefused, match="drop all tasks when poll returns Lost") as raised:
+                answer()
+            refused.append(str(raised.value))
+
+    try_both()
+    assert member.poll(0) == Lost("UNKNOWN_MEMBER_ID")
+    try_both()
+    assert (membership.committed, len(refused)) == ([], 4)
+    assert isinstance(member.poll(0), Assignment)
+    member.commit(batch)
+    assert membership.committed == [batch]
+    assert b"joined again" in member.group_metadata()
+
+
+def test_each_loss_is_to_be_dealt_with(member: GroupMember, membership: Joined) -> None:
+    for _ in range(2):
+        member._questions.drop_all("UNKNOWN_MEMBER_ID")
+    assert isinstance(member.poll(0), Lost)
+    assert isinstance(member.poll(0), Lost)
+    with pytest.raises(CommitRefused):
+        member.commit({})
+    assert member.poll(0) is None
+    member.commit({})
+    assert membership.committed == [{}]
+
+
+def test_metadata_of_a_membership_that_begins_during_the_look_at_it_is_refused(
+    member: GroupMember, membership: Joined
+) -> None:
+    membership.while_asked = lambda: member._questions.drop_all("UNKNOWN_MEMBER_ID")
+    with pytest.raises(CommitRefused):
+        member.group_metadata()
 
 
 def test_none_wakes_a_program_that_waits() -> None:

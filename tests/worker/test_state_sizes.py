@@ -1,0 +1,65 @@
+"""What the tasks' state takes on disk, while the state directory is deleted or cannot be read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import TaskId
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.worker.state_sizes import StateSizes, measure_disk
+
+TASK = TaskId(0, 1)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    with StateDirectory(tmp_path, "app", clock_ms=lambda: 0) as directory:
+        store = directory.task_path(TASK) / "store"
+        store.mkdir(parents=True)
+        (store / "file").write_bytes(bytes(5_000))
+        yield directory
+
+
+def refuse(_directory: object) -> list[TaskId]:
+    raise OSError(5, "Input/output error")
+
+
+def test_sizes_stay_until_a_deleted_directory_is_created_again(directory: StateDirectory) -> None:
+    sizes = StateSizes(directory)
+    sizes.turn()
+    assert sizes.bytes_by_task == {TASK: 5_000}
+    shutil.rmtree(directory.path)
+    turn(sizes)
+    assert sizes.bytes_by_task == {TASK: 5_000}
+    assert directory.secure()
+    turn(sizes)
+    assert sizes.bytes_by_task == {}
+
+
+def test_sizes_stay_while_the_disk_fails(directory: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = StateSizes(directory)
+    sizes.turn()
+    monkeypatch.setattr(StateDirectory, "tasks_on_disk", refuse)
+    turn(sizes)
+    assert sizes.bytes_by_task == {TASK: 5_000}
+
+
+def turn(sizes: StateSizes) -> None:
+    """Let it measure although it has just done so."""
+    sizes._next_s = 0.0
+    sizes.turn()
+
+
+def test_there_is_no_measured_disk_while_the_directory_is_deleted_or_cannot_be_read(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert measure_disk(directory) is not None
+    with monkeypatch.context() as failing:
+        failing.setattr(StateDirectory, "tasks_on_disk", refuse)
+        assert measure_disk(directory) is None
+    shutil.rmtree(directory.path)
+    assert measure_disk(directory) is None
