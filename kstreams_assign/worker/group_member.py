@@ -109,7 +109,6 @@ class Questions:
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[GroupEvent | None, Callable[[], None] | None]] = queue.SimpleQueue()
         self._active: frozenset[TaskId] = frozenset()
-        self._last: GroupEvent | None = None
         self._dropped: Callable[[], None] | None = None
         self._losses = self._losses_handled = 0  # the first is counted by the membership, the other by the program
         self.generation: int | None = None
@@ -124,9 +123,14 @@ class Questions:
         self.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
 
     def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
+        def dropped() -> None:
+            self._losses_handled += 1
+            if then is not None:
+                then()
+
         self._active = frozenset()
         self._losses += 1
-        self._events.put((Lost(reason), then))
+        self._events.put((Lost(reason), dropped))
 
     def check_kept(self) -> None:
         """Raise ``CommitRefused`` from a loss until the program has dropped the tasks of the lost membership."""
@@ -139,9 +143,6 @@ class Questions:
 
     def next(self, timeout_s: float) -> GroupEvent | None:
         """Return the next event, or None if none comes in time. The event before has been dealt with."""
-        last, self._last = self._last, None
-        if isinstance(last, Lost):
-            self._losses_handled += 1
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
             dropped()
@@ -149,7 +150,6 @@ class Questions:
             event, self._dropped = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
         except queue.Empty:
             return None
-        self._last = event
         if isinstance(event, Assignment):
             self.generation = event.generation
         return event

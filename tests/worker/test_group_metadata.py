@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from uuid import uuid4
 
@@ -18,6 +17,7 @@ from kstreams_assign.errors import CommitDeferred, CommitRefused, ConfigError
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.worker import group_member
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, transactional, until
+from tests.worker import app
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_neither_offsets_nor_metadata_of_a_lost_membership_count_in_the_next(bro
         remove_members(broker, {}, config.application_id, [(removed.member_id, None)], "a test", PATIENCE_S)
         until(lambda: member.poll(0.5), lambda event: isinstance(event, CommitDue))
         member.ready_to_join()
-        until(lambda: joined_again(member, removed), lambda joined: joined)
+        app.until(lambda: joined_again(member, removed))
         with pytest.raises(CommitRefused, match="the membership was lost"):
             member.commit({at: 3})
         with pytest.raises(CommitRefused, match="the membership was lost"):
@@ -75,7 +75,6 @@ def test_neither_offsets_nor_metadata_of_a_lost_membership_count_in_the_next(bro
 
 def joined_again(member: GroupMember, removed: MemberId) -> bool:
     """Return whether the member is in a generation after that of its removal."""
-    threading.Event().wait(0.02)
     with suppress(CommitDeferred, CommitRefused):
         return member._membership.member().member_id != removed.member_id
     return False

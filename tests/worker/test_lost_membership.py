@@ -92,12 +92,13 @@ def test_a_batch_of_a_lost_membership_is_neither_sent_nor_committed_in_the_next(
 
 def test_no_output_of_a_lost_membership_leaves_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(monkeypatch, "at_least_once", auto_commit=False)
-    scene.pipe()
-    assert scene.written() == [[b"1"], []], "it leaves before the commit"
-    scene.during_call = scene.lose
-    scene.pipe()
-    assert scene.log == ["lost"]
-    assert scene.written() == [[], []]
+    with scene.driver:
+        scene.pipe()
+        assert scene.written() == [[b"1"], []], "it leaves before the commit"
+        scene.during_call = scene.lose
+        scene.pipe()
+        assert scene.log == ["lost"]
+        assert scene.written() == [[], []]
 
 
 @pytest.mark.parametrize("losses", [1, 2])
