@@ -27,7 +27,7 @@ from kstreams_assign.group.awaiting import count_down, wait_ends_in_ms
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.loads import explain_balance_ignored
 from kstreams_assign.group.values import Adopted, ErrorCode
-from kstreams_assign.model import RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import NO_PROBE_MS, RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import UNIQUE_FIELD_VERSION, AwaitedProcess, MemberTrailer
 
 UNIQUE_FIELD_VALUES = 128
@@ -209,7 +209,7 @@ class Membership:
         self._member = member.Member()
         self._unique = 0
         self._draining = self._drain_reported = self._has_received = False
-        self._restarting = self._restart_reported = False
+        self._restarting = self._restart_reported = self._leaves = False
         self._leaves_at_ms: int | None = None
         self._awaited_since_ms = 0
         self._joined_ms = self._elected_ms = 0
@@ -247,6 +247,8 @@ class Membership:
     @property
     def due_ms(self) -> int:
         """When this member asks for a rebalance, as its assignment says, or leaves; ``NO_PROBE_MS``: never."""
+        if self._leaves:
+            return NO_PROBE_MS
         return self._member.rejoin_at_ms if self._leaves_at_ms is None else self._leaves_at_ms
 
     @property
@@ -436,9 +438,16 @@ class Membership:
         """Leave now, unless only this member knows for certain who is awaited."""
         awaited = self._profile.process_id in adopted.awaited
         if not (leads and awaited):
-            return [RestartAnnounced(awaited)]
+            return self._leave_for_restart(awaited=awaited)
         self._leaves_at_ms = now_ms + OTHERS_LEARN_WITHIN_MS
         return []
+
+    def _leave_for_restart(self, *, awaited: bool) -> list[Effect]:
+        """Announce it once. While its tasks are closed this member takes part in no further rebalance."""
+        if self._leaves:
+            return []
+        self._leaves = True
+        return [RestartAnnounced(awaited)]
 
     def _mutex_released(self, event: MutexReleased, _now_ms: int) -> list[Effect]:
         self.report_again = not event.held
@@ -447,7 +456,7 @@ class Membership:
     # --- rebalances that this member asks for ------------------------------------------------
 
     def _turned(self, event: Turned, now_ms: int) -> list[Effect]:
-        if self.state is not member.State.STABLE:
+        if self._leaves or self.state is not member.State.STABLE:
             return []
         if self._end is not None:
             return [EndMembership(self._end)]
@@ -463,7 +472,7 @@ class Membership:
         if not rebalancing and now_ms < leaves_at_ms:
             return []
         self._leaves_at_ms = None
-        return [RestartAnnounced(awaited=True)]
+        return self._leave_for_restart(awaited=True)
 
     def _loads_measured(self, event: LoadsMeasured, now_ms: int) -> list[Effect]:
         """Ask for a rebalance if the group should know of these loads."""
@@ -481,7 +490,7 @@ class Membership:
         """Announce it, unless there is nothing that could wait. A drain ends: what it has not moved waits."""
         self._draining = False
         if self.state is member.State.UNJOINED or (self.adopted is not None and not self.adopted.tasks):
-            return [RestartAnnounced(awaited=False)]
+            return self._leave_for_restart(awaited=False)
         self._restarting = True
         return self._pass_on(member.RejoinWanted(RESTARTING), now_ms)
 

@@ -174,7 +174,21 @@ def test_a_leader_that_restarts_stays_until_another_member_knows_that_it_is_awai
     machine.now_ms += what == "its time is over"
     leaves = Turned(rebalancing=what == "another joins again", cleaning=False)
     assert machine.handle(leaves) == [RestartAnnounced(awaited=True)]
-    assert machine.handle(QUIET) == [], "it is announced once"
+    assert machine.handle(leaves) == [], "it is announced once, and no rebalance delays what is closed now"
+    assert machine.engine.due_ms == NO_PROBE_MS
+
+
+def test_a_member_that_has_announced_its_restart_takes_part_in_no_further_rebalance(machine: Machine) -> None:
+    machine.handle(RestartAsked(), member.WorkCommitted())
+    machine.report()
+    soon = NOW_MS + 1
+    machine.receive(
+        active(RUNS, awaited={PROCESS: AwaitedProcess(60_000, (RUNS,))}, next_rebalance_ms=soon), generation=2
+    )
+    machine.handle(member.TasksReleased(2))
+    machine.now_ms = soon
+    assert machine.handle(QUIET, Turned(rebalancing=True, cleaning=False)) == []
+    assert machine.engine.due_ms == NO_PROBE_MS
 
 
 def test_a_leader_that_is_not_awaited_leaves_at_once() -> None:

@@ -42,12 +42,14 @@ class WaitsAreAnnounced(Checker):
         self._know_it_is_back: dict[UUID, set[Process]] = {}
         self._kept_until_ms: dict[UUID, float] = {}
         self._awaits: dict[Process, tuple[int, AbstractSet[UUID]]] = {}
+        self._decisions = 0
 
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
         if not is_of_this_generation(self.world, process):
             return  # a leader that slept decides for a generation that is over
+        self._decisions += 1
         view, now_ms = read_group(members), self.world.timeline.now_ms
         max_ms, joined = question.config.scheduled_rebalance_max_delay_ms, {member.member_id for member in members}
         self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting
@@ -64,8 +66,8 @@ class WaitsAreAnnounced(Checker):
             self._know_it_is_back.pop(announcing, None)
         self._check_plan(decision)
         if decision.wait_ends_ms is not None:
-            generation = self.world.coordinator.generation
-            self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, generation)
+            rebalance = self.world.coordinator.generation, self._decisions
+            self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, rebalance)
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
         self._awaits[process] = generation, adopted.awaited.keys()
@@ -105,6 +107,8 @@ class WaitsAreAnnounced(Checker):
                 if " waits for " in text or "not active on any" in text:
                     self.report_violation(text)
 
-    def _is_asked(self, generation: int) -> None:
-        if self.world.coordinator.generation == generation and self.world.processes:
+    def _is_asked(self, rebalance: tuple[int, int]) -> None:
+        """A coordinator that moved may give a generation again: then there is another decision."""
+        generation = self.world.coordinator.generation
+        if (generation, self._decisions) == rebalance and self.world.processes:
             self.report_violation(f"no rebalance ends the wait of generation {generation}")
