@@ -3,12 +3,14 @@
     python -m bench.history                          # 1,000 groups of up to 200 members, 10,000 generations
     python -m bench.history --quick                  # a small fleet: does it run at all?
     python -m bench.history --runs 2x1 --groups 100  # two workers of one core each
+    python -m bench.history --runs 2x1 --kills --what-if
     python -m bench.history --master spark://HOST:7077
 
 The records go into a topic of a real broker. Executors have an environment with the built wheel. Each run is a driver
 of its own; every row of its tables is compared with the pure derivation in one process. Groups that report endpoints
 have at most 60 members, so that a default broker can hold their records. The peak memory of an executor is that of its
-JVM and its Python workers together.
+JVM and its Python workers together. With ``--kills`` the fleet is followed once more on two workers of one core, while
+an executor, the broker and the driver are killed. ``--what-if`` replays the last tables on that cluster and without.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +30,8 @@ from typing import Any, Self
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from bench.history.kills import BATCHES, follow_with_kills
+from bench.history.replays import ask_each
 from bench.history.rows import Derived, derive_all, sums_of_folder
 from bench.processes import run
 from bench.results import Result, show
@@ -60,6 +64,8 @@ class Plan:
     runs: Sequence[str] = RUNS
     master: str | None = None
     memory: str = "1g"
+    kills: bool = False
+    what_if: bool = False
 
 
 class Outcome:
@@ -78,6 +84,10 @@ class Outcome:
             self.results.append(
                 Result(f"history peak memory of an executor, {name}", peak_bytes / MIB, None, "", "MiB")
             )
+        self.check(name, measured, out)
+
+    def check(self, name: str, measured: dict[str, Any], out: Path) -> None:
+        """Compare the rows of a run with those of the derivation alone, and say what was found."""
         differing = sums_of_folder(Layout(out), WORKERS).differing(self.derived.sums)
         self.differing += [f"{name}: table {table}, group {group}" for table, group in differing]
         equal = f"all {self.derived.sums.rows:,} rows are those of the derivation alone"
@@ -104,23 +114,40 @@ def compare(plan: Plan) -> Outcome:
         outcome = Outcome(derive_all(home / "fleet", WORKERS))
         derived = outcome.derived
         with LocalBroker(data_dir=home / "broker", settings={"log.retention.ms": "-1"}) as broker:
-            sources = [
-                send(broker.bootstrap_servers, "warm", home / "warm", WARM.partitions),
-                send(broker.bootstrap_servers, "fleet", home / "fleet", plan.fleet.partitions),
-            ]
+            warm = send(broker.bootstrap_servers, "warm", home / "warm", WARM.partitions)
+            fleet = send(broker.bootstrap_servers, "fleet", home / "fleet", plan.fleet.partitions)
             (home / "wheel").mkdir()
             python = install_wheel(build_wheel(home / "wheel"), home / "executors")
+            conf = {**DRIVER, "spark.pyspark.python": str(python), "spark.executor.memory": plan.memory}
             for number, name in enumerate(["--master"] if plan.master else plan.runs):
                 out = home / f"out-{number}"
                 with started(plan, name, home / f"cluster-{number}", python) as (master, cluster):
-                    conf = {**DRIVER, "spark.pyspark.python": str(python), "spark.executor.memory": plan.memory}
-                    asked = {"master": master, "conf": conf, "out": str(out), "warm": sources[0], "fleet": sources[1]}
+                    asked = {"master": master, "conf": conf, "out": str(out), "warm": warm, "fleet": fleet}
+                    command = [sys.executable, "-m", "bench.history.driver", json.dumps({**asked, "plainly": True})]
                     with Sampled(cluster) as sampled:
-                        ((measured,), _) = run([sys.executable, "-m", "bench.history.driver", json.dumps(asked)])
+                        ((*_, measured), _) = run(command)
                 outcome.add(name, measured, out, sampled.peak_bytes)
+            if plan.kills or plan.what_if:
+                with spark_cluster(home / "cluster", [python, python], memory=plan.memory) as cluster:
+                    if plan.kills:
+                        records = sum(derived.sums.records.values())
+                        in_batches = {**fleet, "records_a_batch": max(1, records // BATCHES)}
+                        asked = {"master": cluster.url, "conf": conf, "out": str(home / "killed"), "plainly": False}
+                        out, took_s = follow_with_kills(cluster, broker, {**asked, "fleet": in_batches})
+                        outcome.check("with kills", {"took_s": took_s}, out)
+                    if plan.what_if:
+                        print_replays(out, cluster, conf)
         milliseconds = [seconds * 1000 for seconds in (derived.decoding_s, derived.deriving_s)]
         outcome.results.append(Result("history decoding, beside the derivation", *milliseconds, "derivation", "ms"))
         return outcome
+
+
+def print_replays(out: Path, cluster: Cluster, conf: Mapping[str, str]) -> None:
+    """Say how long the what-if of the tables took on the cluster, and on this machine without one."""
+    there = ["--master", cluster.url, *(word for pair in conf.items() for word in ("--conf", "=".join(pair)))]
+    replays = ask_each(out, {"the cluster": there, "one machine": ["--master", f"local[{WORKERS}]"]})
+    took = ", ".join(f"{seconds:.0f} s on {name}" for name, seconds in replays.seconds.items())
+    print(f"what-if: {replays.replayed:,} generations, {replays.alternatives} alternatives, equal answers: {took}")
 
 
 @contextmanager
@@ -194,13 +221,16 @@ def parse(arguments: Sequence[str]) -> Plan:
     parser.add_argument("--runs", nargs="+", metavar="WORKERSxCORES", help=f"default {' '.join(RUNS)}")
     parser.add_argument("--master", help="a cluster on this machine that runs already, instead of --runs")
     parser.add_argument("--memory", default="1g", help="of each executor's JVM")
+    parser.add_argument("--kills", action="store_true", help="kill an executor, the broker and the driver in one run")
+    parser.add_argument("--what-if", action="store_true", help="replay the last tables, on a cluster and without")
     parser.add_argument("--groups", type=int)
     parser.add_argument("--members", type=int)
     parser.add_argument("--generations", type=int)
     options = parser.parse_args(arguments)
     sizes = {name: getattr(options, name) for name in ("groups", "members", "generations") if getattr(options, name)}
     runs = options.runs or (("2x1",) if options.quick else RUNS)
-    return Plan(replace(QUICK if options.quick else FLEET, **sizes), runs, options.master, options.memory)
+    fleet = replace(QUICK if options.quick else FLEET, **sizes)
+    return Plan(fleet, runs, options.master, options.memory, kills=options.kills, what_if=options.what_if)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""``python -m bench.history.driver JSON``: read a topic plainly, then follow it, on one Spark; print one JSON line.
+"""``python -m bench.history.driver JSON``: follow a topic on one Spark; print a JSON line a batch, then the totals.
 
-A process of its own, as one process has one Spark. A small topic goes first through both, so that Spark's Python
-workers run and the JVMs are warm.
+A process of its own, as one process has one Spark. If ``plainly`` is asked for, it reads the topic plainly before, and
+a small topic goes first through both, so that Spark's Python workers run and the JVMs are warm.
 """
 
 from __future__ import annotations
@@ -20,24 +20,36 @@ from kstreams_assign.history.source import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ENDED = "followed_s"
+"""Only the last line has it."""
+
 
 def main(given: str) -> None:
-    """Take ``master``, ``conf``, ``out``, and the sources ``warm`` and ``fleet``, fields of ``source.Broker``."""
+    """Take ``master``, ``conf``, ``out``, the source ``fleet``, and for ``plainly`` another source, ``warm``.
+
+    Sources have the fields of ``source.Broker``.
+    """
     asked = json.loads(given)
-    out, warm, fleet = Path(asked["out"]), Broker(**asked["warm"]), Broker(**asked["fleet"])
+    out, fleet = Path(asked["out"]), Broker(**asked["fleet"])
+    totals: dict[str, Any] = {}
     with spark_session(asked["master"], log=Path(f"{out}.log"), settings=asked["conf"]) as session:
-        read_plainly(session, warm)
-        follow(session, warm, Layout(Path(f"{out}-warm")))
-        read_s = read_plainly(session, fleet)
+        if asked["plainly"]:
+            warm = Broker(**asked["warm"])
+            read_plainly(session, warm)
+            follow(session, warm, Layout(Path(f"{out}-warm")))
+            totals["read_s"] = read_plainly(session, fleet)
         started = time.perf_counter()
         reports = follow(session, fleet, Layout(out))
-        followed_s = time.perf_counter() - started
-    totals: dict[str, Any] = {
-        "records": sum(report.records for report in reports),
-        "generations": sum(report.rebalances for report in reports),
-        "batches": len(reports),
-    }
-    print(json.dumps({**totals, "read_s": read_s, "followed_s": followed_s}))
+        totals[ENDED] = time.perf_counter() - started
+    totals["records"] = sum(report.records for report in reports)
+    totals["generations"] = sum(report.rebalances for report in reports)
+    totals["batches"] = len(reports)
+    print_line(totals)
+
+
+def print_line(fields: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
 
 
 def read_plainly(session: SparkSession, source: Broker) -> float:
@@ -54,9 +66,14 @@ def read_plainly(session: SparkSession, source: Broker) -> float:
 
 
 def follow(session: SparkSession, source: Broker, layout: Layout) -> list[BatchReport]:
-    """The reports of all batches until everything present is in the tables."""
+    """Print a line for each batch until everything present is in the tables; return all reports."""
     reports: list[BatchReport] = []
-    with following(session, source, layout, Settings(once=True), watch=reports.append) as query:
+
+    def watch(report: BatchReport) -> None:
+        reports.append(report)
+        print_line({"batch": report.batch, "records": report.records, "took_ms": report.took_ms})
+
+    with following(session, source, layout, Settings(once=True), watch=watch) as query:
         follow_until_done(query, layout, lambda _: None)
     return reports
 

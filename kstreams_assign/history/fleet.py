@@ -7,8 +7,11 @@ the replay itself (``replay``). One group is one row, so groups spread over all 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -25,6 +28,7 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.opening import opened, working_folder
 from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
+from kstreams_assign.history.times import duration
 from kstreams_assign.history.writing import refuse_old_tables
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import read_settings
@@ -52,6 +56,12 @@ ANSWERS = (
     "converged boolean, note string, amount bigint"
 )
 """One row an answer; or, with ``note``, how many generations of a group something holds for."""
+
+PARTS = 64
+"""Of a replay, for each core, so that one can see how far it is, and no core is left with much at the end."""
+
+LOOK_EVERY_S = 0.2
+TOLD_EVERY_S = 10.0
 
 CONTINUED, RECORDED_CHANGES, RECORDED_ROUNDS = "continued", "recorded owner changes", "recorded rounds"
 
@@ -132,7 +142,7 @@ def ask(
         ):
             print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
             try:
-                return what_if(session, layout, alternatives, only=only)
+                return what_if(session, layout, alternatives, only=only, watch=Progress().tell)
             except PySparkException as error:
                 raise failure(error, log) from error
 
@@ -143,16 +153,66 @@ def what_if(
     alternatives: Sequence[Alternative],
     tasks: int | None = None,
     only: str | None = None,
+    watch: Watcher | None = None,
 ) -> FleetAnswer:
     """Replay the history of ``layout``. Raises ``ConfigError`` where there are no tables.
 
-    ``tasks``: among how many Spark tasks the groups are dealt; None: four for each core. ``only``: which generations,
-    as a condition of Spark's SQL on ``group`` and ``time_ms``; None: all.
+    ``tasks``: among how many Spark tasks the groups are dealt; None: ``PARTS`` for each core. ``only``: which
+    generations, as a condition of Spark's SQL on ``group`` and ``time_ms``; None: all. ``watch`` hears from a thread of
+    its own when more tasks have ended.
     """
     groups = _groups(session, layout, only)
-    spread = groups.repartition(tasks or 4 * session.sparkContext.defaultParallelism)
-    rows = spread.mapInArrow(ReplayJob(tuple(alternatives)), ANSWERS).collect()
+    parts = tasks or PARTS * session.sparkContext.defaultParallelism
+    spread = groups.repartition(parts)
+    with _watched(session, parts, watch):
+        rows = spread.mapInArrow(ReplayJob(tuple(alternatives)), ANSWERS).collect()
     return ranked(alternatives, (row.asDict() for row in rows))
+
+
+Watcher = Callable[[int, int], None]
+"""Takes how many of a replay's tasks have ended, and of how many."""
+
+
+class Progress:
+    """Says on standard error how far a replay is, every ``TOLD_EVERY_S``."""
+
+    def __init__(self) -> None:
+        self._began_s = self._told_s = time.monotonic()
+
+    def tell(self, ended: int, parts: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s >= TOLD_EVERY_S:
+            self._told_s = now_s
+            left = duration((now_s - self._began_s) * (parts - ended) / ended * 1000)
+            print(f"replayed {ended:,} of {parts:,} parts, about {left} left", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _watched(session: SparkSession, parts: int, watch: Watcher | None) -> Iterator[None]:
+    """Report for the block how many tasks have ended of the stage that has so many."""
+    if watch is None:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(session, parts, watch, over), name="what-if-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(session: SparkSession, parts: int, watch: Watcher, over: threading.Event) -> None:
+    tracker, ended = session.sparkContext.statusTracker(), 0
+    while not over.wait(LOOK_EVERY_S):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        now = max(
+            (stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == parts), default=0
+        )
+        if now > ended:
+            ended = now
+            watch(ended, parts)
 
 
 def _groups(session: SparkSession, layout: Layout, only: str | None) -> DataFrame:

@@ -82,4 +82,7 @@ def test_the_full_fleet_is_what_is_measured_unless_less_is_asked_for():
     assert parse([]).runs == RUNS
     few = parse(["--groups", "10", "--runs", "2x1"])
     assert (few.fleet, few.runs) == (replace(FLEET, groups=10), ["2x1"])
+    assert (parse([]).kills, parse([]).what_if) == (False, False)
+    more = parse(["--kills", "--what-if"])
+    assert (more.kills, more.what_if) == (True, True)
     assert parse(["--master", "spark://127.0.0.1:7077"]).master == "spark://127.0.0.1:7077"

@@ -14,13 +14,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from rich.console import Console
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.ask.answer import TABLES, Asked, answer, answer_from, script
 from kstreams_assign.history.ask.formats import Format, as_csv, as_json
 from kstreams_assign.history.ask.questions import BY_SQL, QUESTIONS, SAVINGS
 from kstreams_assign.history.ask.savings import CHANGES, STANDBY, compare_savings
-from kstreams_assign.history.ask.show import draw, write
+from kstreams_assign.history.ask.show import draw, picture, write
 from kstreams_assign.history.fleet import FleetAnswer, Ranked, what_if
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.schemas import SCHEMAS
@@ -215,6 +216,16 @@ def test_every_format_has_the_rows(folder, tmp_path, capsys):
     for text in ((tmp_path / "rows.txt").read_text(), capsys.readouterr().out):
         assert "orders" in text
         assert "Which groups lost most time" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 132])
+def test_a_terminal_shows_each_value_whole_however_narrow_it_is(folder, width):
+    found, text = answer(Asked(folder, QUESTIONS["leaving-processes"])), io.StringIO()
+    console = Console(file=text, width=width)
+    console.print(picture(found, console))
+    words = {word.rstrip(":,") for word in text.getvalue().split()}
+    (row,) = found.rows
+    assert {"orders", row["process_id"], f"{row['last_left']:%Y-%m-%d}", f"{row['last_left']:%H:%M:%S}"} <= words
 
 
 def test_times_are_text_with_their_zone(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 from random import Random
 
@@ -11,7 +12,7 @@ import pytest
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import writing
 from kstreams_assign.history.derive import derive
-from kstreams_assign.history.fleet import ReplayJob, alternatives_of, as_text, ranked, what_if
+from kstreams_assign.history.fleet import Progress, ReplayJob, alternatives_of, as_text, ranked, what_if
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.records import key_of
@@ -236,10 +237,25 @@ def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
 def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
     alternatives = alternatives_of([], [])
     write_tables(tmp_path, joined_tables(fleet_tables))
-    answer = what_if(spark, Layout(tmp_path), alternatives, tasks=2)
+    ended: list[tuple[int, int]] = []
+    answer = what_if(spark, Layout(tmp_path), alternatives, tasks=2, watch=lambda *pair: ended.append(pair))
+    assert ended == sorted(ended)
+    assert {parts for _, parts in ended} <= {2}
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
     assert asdict(answer) == asdict(ranked(alternatives, [row for row in every for row in job.rows(row)]))
+
+
+def test_a_long_replay_says_how_far_it_is(monkeypatch, capsys):
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    progress = Progress()
+    for now_s, ended in ((9.0, 1), (20.0, 2), (25.0, 3), (30.0, 4)):  # noqa: B007  # the clock
+        progress.tell(ended, 8)
+    assert capsys.readouterr().err.splitlines() == [
+        "replayed 2 of 8 parts, about 1 min left",
+        "replayed 4 of 8 parts, about 30 s left",
+    ]
 
 
 def test_a_folder_without_tables_is_refused(spark, tmp_path):

@@ -139,8 +139,9 @@ class Desk:
         (_, end) = self.admin.bounds([self.changelog], PATIENCE_S)[self.changelog]
         reader = ConfluentChangelogReader(self.broker, group_id="c", admin=self.admin, read_committed=True)
         reader.add({self.changelog: 0})
-        records = reached = 0
+        records, reached, deadline = 0, 0, time.monotonic() + PATIENCE_S
         while reached < end:
+            assert time.monotonic() < deadline, f"committed up to {reached} of {end}, or the reader gets nothing"
             for batch in reader.poll(1.0):
                 records, reached = records + len(batch.writes), batch.next_offset
         reader.close()

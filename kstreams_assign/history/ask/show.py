@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ from kstreams_assign.page.frame import Html, asset, page, table, tag
 ROWS_MAX = 20
 """Rows that text and page show; the other formats have all."""
 
-NAMES, WIDTH, LINE, VALUE = 330, 420, 20, 90
+NAMES, WIDTH, LINE, VALUE = 370, 420, 20, 90
 """Of the plot, in pixels: the names, the longest bar, a row, the figure behind the bar."""
 
 WIDE = 200
-"""Columns of a text that goes to a file."""
+"""Columns of a text that goes to a file or a pipe."""
 
 
 def write(answer: Answer, how: Format, file: Path | None) -> None:
@@ -44,7 +45,8 @@ def write(answer: Answer, how: Format, file: Path | None) -> None:
     elif file is not None:
         write_text("--file", file, _as_text(answer, how))
     elif how is Format.TEXT:
-        Console().print(picture(answer))
+        console = Console(width=None if sys.stdout.isatty() else WIDE)
+        console.print(picture(answer, console))
     else:
         print(_as_text(answer, how), end="")
 
@@ -53,12 +55,13 @@ def _as_text(answer: Answer, how: Format) -> str:
     if how is not Format.TEXT:
         return as_json(answer) if how is Format.JSON else as_csv(answer)
     text = io.StringIO()
-    Console(file=text, width=WIDE).print(picture(answer))
+    console = Console(file=text, width=WIDE)
+    console.print(picture(answer, console))
     return text.getvalue()
 
 
-def picture(answer: Answer) -> RenderableType:
-    """The sentence and the first rows."""
+def picture(answer: Answer, console: Console) -> RenderableType:
+    """The sentence and the first rows: in columns, if all of them have room."""
     rows = answer.rows
     parts: list[RenderableType] = [
         Text(answer.question.text, "bold"),
@@ -66,15 +69,31 @@ def picture(answer: Answer) -> RenderableType:
         Text(str(answer.span), "dim"),
     ]
     if rows:
-        listed = Table(box=box.SIMPLE, pad_edge=False)
-        for name in answer.table.column_names:
-            listed.add_column(name, justify="right" if _is_number(answer, name) else "left", overflow="fold")
-        for row in rows[:ROWS_MAX]:
-            listed.add_row(*(_cell(value) for value in row.values()))
-        parts.append(listed)
+        columns = _columns(answer)
+        has_room = console.measure(columns, options=console.options.update(width=WIDE)).maximum <= console.width
+        parts += [columns] if has_room else ["", *(_described(answer, row) for row in rows[:ROWS_MAX])]
     if len(rows) > ROWS_MAX:
         parts.append(Text(f"and {len(rows) - ROWS_MAX:,} more: --format csv has all", "dim"))
     return Group(*parts)
+
+
+def _columns(answer: Answer) -> Table:
+    columns, rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False), answer.rows[:ROWS_MAX]
+    for name in answer.table.column_names:
+        longest = max(len(_cell(row[name])) for row in rows)
+        heading = name if len(name) <= longest else name.replace("_", "_\n")
+        columns.add_column(heading, justify="right" if _is_number(answer, name) else "left")
+    for row in rows:
+        columns.add_row(*map(_cell, row.values()))
+    return columns
+
+
+def _described(answer: Answer, row: Mapping[str, Any]) -> Text:
+    """A row in words: what the plot calls it, and everything else that is known."""
+    names = answer.question.bars.names
+    known = {name: _cell(value) for name, value in row.items() if value is not None}
+    named = " ".join(known.pop(name) for name in names if name in known)
+    return Text.assemble((named, "bold"), ": ", ", ".join(f"{name} {text}" for name, text in known.items()))
 
 
 def draw(answer: Answer, html: Path) -> None:
