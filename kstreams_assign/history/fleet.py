@@ -57,7 +57,7 @@ ANSWERS = (
 )
 """One row an answer; or, with ``note``, how many generations of a group something holds for."""
 
-PARTS = 64
+PARTS = 16
 """Of a replay, for each core, so that one can see how far it is, and no core is left with much at the end."""
 
 LOOK_EVERY_S = 0.2
