@@ -25,7 +25,7 @@ from kstreams_assign.local import LocalBroker
 from tests.chaos.reading import Unreadable
 from tests.chaos.reading import records as read_topic
 from tests.history import cluster_driver
-from tests.history.cluster import SETTINGS, Cluster, spark_cluster
+from tests.history.cluster import EXECUTORS_PYTHON, HOST, SETTINGS, Cluster, spark_cluster
 from tests.history.cluster_driver import KILL_DRIVER, KILL_EXECUTOR
 from tests.history.marker import SECRET, command_lines, files_with_it
 from tests.history.play import Raw, counted, cut, derived, derived_rows, fleet, rows, table_rows, write_records
@@ -94,6 +94,19 @@ def test_the_commands_give_on_a_cluster_what_they_give_on_one_machine(cluster, s
     alone = what_if(spark, Layout(out), alternatives_of([change], []), tasks=2)
     assert json.loads(asked.stdout) == json.loads(json.dumps(asdict(alone)))
     assert alone.replayed > 5
+
+
+def test_the_simulator_plays_there_what_it_plays_here(cluster):
+    words = [sys.executable, "-m", "kstreams_assign", "simulate", "--seed", "5", "--count", "3", "--faults", "--json"]
+    there = {**os.environ, "PYSPARK_PYTHON": EXECUTORS_PYTHON, "SPARK_LOCAL_IP": HOST}
+    here, played = (
+        subprocess.run([*words, *more], stdout=subprocess.PIPE, text=True, check=True, env=there, timeout=PATIENCE_S)
+        for more in ([], ["--spark", cluster.url])
+    )
+    facts = [json.loads(each.stdout) for each in (here, played)]
+    seeds = [(each["seeds"], each["rebalances"], each["violations"]) for each in facts]
+    assert seeds[0] == seeds[1]
+    assert facts[0]["rebalances"] > 3
 
 
 def assert_derived(layout: Layout, records: Sequence[Raw]) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history import schemas, staging, writing
 from kstreams_assign.history.ask.questions import QUESTIONS
 from kstreams_assign.history.command import app
+from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.schemas import SCHEMAS
 from tests.history.play import cut, fleet, rows, run
 
 
@@ -55,6 +61,30 @@ def test_report_takes_a_version_or_a_time(tmp_path, as_of):
     done = call("report", "--out", tmp_path / "tables", "--html", tmp_path / "page.html", "--as-of", as_of)
     assert done.exit_code == 0
     assert " as of " in done.stderr.splitlines()[0]
+
+
+def test_report_and_ask_look_back_across_columns_that_a_later_release_added(tmp_path, monkeypatch):
+    layout, batches, page = Layout(tmp_path / "tables"), cut(fleet(), 4), tmp_path / "page.html"
+
+    def shown(*as_of):
+        report = call("report", "--out", layout.root, "--html", page, *as_of)
+        asked = call("ask", "costly-groups", "--out", layout.root, "--format", "json", *as_of)
+        return report.stdout, page.read_text(), json.loads(asked.stdout)
+
+    added = {"rebalances": {"began_ms"}, "movements": {"released_ms", "taken_ms"}}
+    older = {
+        name: pa.schema([f for f in fields if f.name not in added.get(name, ())]) for name, fields in SCHEMAS.items()
+    }
+    with monkeypatch.context() as earlier:
+        for room in (schemas, staging, writing):
+            earlier.setattr(room, "SCHEMAS", older)
+        run(layout, batches[:2])
+    before, then = Snapshot(layout.table("rebalances")), shown()
+    assert "began_ms" not in before.columns
+    run(layout, batches)
+    assert "began_ms" in Snapshot(layout.table("rebalances")).columns
+    assert shown()[0] != then[0]
+    assert shown("--as-of", before.version) == then
 
 
 def test_a_time_that_is_none_is_refused(tmp_path):
