@@ -34,6 +34,7 @@ from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import read_settings
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
@@ -194,7 +195,8 @@ def _watched(session: SparkSession, parts: int, watch: Watcher | None) -> Iterat
         yield
         return
     over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(session, parts, watch, over), name="what-if-progress", daemon=True)
+    arguments = (session.sparkContext.statusTracker(), parts, watch, over)
+    thread = threading.Thread(target=watch_stage, args=arguments, name="what-if-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -203,15 +205,14 @@ def _watched(session: SparkSession, parts: int, watch: Watcher | None) -> Iterat
         thread.join()
 
 
-def _watch(session: SparkSession, parts: int, watch: Watcher, over: threading.Event) -> None:
-    tracker, ended = session.sparkContext.statusTracker(), 0
+def watch_stage(tracker: StatusTracker, parts: int, watch: Watcher, over: threading.Event) -> None:
+    """Tell ``watch`` how many tasks have ended of the active stage that has ``parts``, until it is ``over``."""
+    ended = 0
     while not over.wait(LOOK_EVERY_S):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        now = max(
-            (stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == parts), default=0
-        )
-        if now > ended:
-            ended = now
+        now = [stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == parts]
+        if max(now, default=0) > ended:
+            ended = max(now)
             watch(ended, parts)
 
 

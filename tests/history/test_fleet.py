@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import asdict, replace
 from random import Random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history import fleet as replays
 from kstreams_assign.history import writing
 from kstreams_assign.history.derive import derive
-from kstreams_assign.history.fleet import Progress, ReplayJob, alternatives_of, as_text, ranked, what_if
+from kstreams_assign.history.fleet import Progress, ReplayJob, alternatives_of, as_text, ranked, watch_stage, what_if
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.records import key_of
@@ -237,13 +240,35 @@ def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
 def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
     alternatives = alternatives_of([], [])
     write_tables(tmp_path, joined_tables(fleet_tables))
-    ended: list[tuple[int, int]] = []
-    answer = what_if(spark, Layout(tmp_path), alternatives, tasks=2, watch=lambda *pair: ended.append(pair))
-    assert ended == sorted(ended)
-    assert {parts for _, parts in ended} <= {2}
+    answer = what_if(spark, Layout(tmp_path), alternatives, tasks=2, watch=lambda *_: None)
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
     assert asdict(answer) == asdict(ranked(alternatives, [row for row in every for row in job.rows(row)]))
+
+
+def test_a_replay_is_watched_by_the_stage_that_has_its_parts(monkeypatch):
+    looks = iter(([], [(3, 2), None], [(8, 1)], [(8, 1), (3, 3)], [(8, 6)]))
+    now: list[tuple[int, int] | None] = []
+    over, heard = threading.Event(), []
+
+    def stages():
+        now[:] = next(looks)
+        return range(len(now))
+
+    def watch(ended, parts):
+        heard.append((ended, parts))
+        if ended == 6:
+            over.set()
+
+    def stage(number):
+        return (
+            None if now[number] is None else SimpleNamespace(numTasks=now[number][0], numCompletedTasks=now[number][1])
+        )
+
+    tracker = SimpleNamespace(getActiveStageIds=stages, getStageInfo=stage)
+    monkeypatch.setattr(replays, "LOOK_EVERY_S", 0.0)
+    watch_stage(tracker, 8, watch, over)
+    assert heard == [(1, 8), (6, 8)]
 
 
 def test_a_long_replay_says_how_far_it_is(monkeypatch, capsys):

@@ -84,7 +84,7 @@ def _columns(answer: Answer) -> Table:
         heading = name if len(name) <= longest else name.replace("_", "_\n")
         columns.add_column(heading, justify="right" if _is_number(answer, name) else "left")
     for row in rows:
-        columns.add_row(*map(_cell, row.values()))
+        columns.add_row(*(Text(_cell(value)) for value in row.values()))  # no markup: a group may be called [x]
     return columns
 
 
