@@ -32,18 +32,14 @@ class Driver:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
-    def until_batch(self) -> Mapping[str, Any]:
+    def until_batch(self) -> None:
         """Wait for the end of a batch; the next one is under way then."""
-        line = self._line()
-        if ENDED in line:
+        if ENDED in self._line():
             raise RuntimeError("the run ended before all kills: it has too few batches")
-        return line
 
-    def until_ended(self) -> Mapping[str, Any]:
-        """Wait for the end; the totals of this run."""
-        while ENDED not in (line := self._line()):
+    def until_ended(self) -> None:
+        while ENDED not in self._line():
             pass
-        return line
 
     def _line(self) -> dict[str, Any]:
         assert self.process.stdout is not None

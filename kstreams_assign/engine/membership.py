@@ -471,7 +471,6 @@ class Membership:
     def _wait_for_others(self, leaves_at_ms: int, now_ms: int, *, rebalancing: bool) -> list[Effect]:
         if not rebalancing and now_ms < leaves_at_ms:
             return []
-        self._leaves_at_ms = None
         return self._leave_for_restart(awaited=True)
 
     def _loads_measured(self, event: LoadsMeasured, now_ms: int) -> list[Effect]:

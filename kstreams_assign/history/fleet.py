@@ -62,7 +62,7 @@ PARTS = 16
 """Of a replay, for each core, so that one can see how far it is, and no core is left with much at the end."""
 
 LOOK_EVERY_S = 0.2
-TOLD_EVERY_S = 10.0
+SAID_EVERY_S = 10.0
 
 CONTINUED, RECORDED_CHANGES, RECORDED_ROUNDS = "continued", "recorded owner changes", "recorded rounds"
 
@@ -143,7 +143,7 @@ def ask(
         ):
             print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
             try:
-                return what_if(session, layout, alternatives, only=only, watch=Progress().tell)
+                return what_if(session, layout, alternatives, only=only, watch=ReplayProgress().say)
             except PySparkException as error:
                 raise failure(error, log) from error
 
@@ -174,16 +174,16 @@ Watcher = Callable[[int, int], None]
 """Takes how many of a replay's tasks have ended, and of how many."""
 
 
-class Progress:
-    """Says on standard error how far a replay is, every ``TOLD_EVERY_S``."""
+class ReplayProgress:
+    """Says on standard error how far a replay is, every ``SAID_EVERY_S``."""
 
     def __init__(self) -> None:
-        self._began_s = self._told_s = time.monotonic()
+        self._began_s = self._said_s = time.monotonic()
 
-    def tell(self, ended: int, parts: int) -> None:
+    def say(self, ended: int, parts: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s >= TOLD_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._said_s >= SAID_EVERY_S:
+            self._said_s = now_s
             left = duration((now_s - self._began_s) * (parts - ended) / ended * 1000)
             print(f"replayed {ended:,} of {parts:,} parts, about {left} left", file=sys.stderr, flush=True)
 

@@ -15,7 +15,15 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.history import fleet as replays
 from kstreams_assign.history import writing
 from kstreams_assign.history.derive import derive
-from kstreams_assign.history.fleet import Progress, ReplayJob, alternatives_of, as_text, ranked, watch_stage, what_if
+from kstreams_assign.history.fleet import (
+    ReplayJob,
+    ReplayProgress,
+    alternatives_of,
+    as_text,
+    ranked,
+    watch_stage,
+    what_if,
+)
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.records import key_of
@@ -274,9 +282,9 @@ def test_a_replay_is_watched_by_the_stage_that_has_its_parts(monkeypatch):
 def test_a_long_replay_says_how_far_it_is(monkeypatch, capsys):
     now_s = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    progress = Progress()
+    progress = ReplayProgress()
     for now_s, ended in ((9.0, 1), (20.0, 2), (25.0, 3), (30.0, 4)):  # noqa: B007  # the clock
-        progress.tell(ended, 8)
+        progress.say(ended, 8)
     assert capsys.readouterr().err.splitlines() == [
         "replayed 2 of 8 parts, about 1 min left",
         "replayed 4 of 8 parts, about 30 s left",
