@@ -207,9 +207,14 @@ PARTS: dict[str, Callable[[], str | None]] = {
 }
 
 
-NEVER_KILLED = {"broker.session.timeout.ms": "60000"}
-"""Settings of the brokers that all tests share. Embedded brokers lose their session with their controller after two
-seconds, so that a killed one can start again; on a busy machine that happened to brokers that were only slow."""
+SHARED = {"broker.session.timeout.ms": "60000", "log.retention.ms": "-1"}
+"""Settings of the brokers that all tests share.
+
+- They are never killed. Embedded brokers lose their session with their controller after two seconds, so that a killed
+  one can start again; on a busy machine that happened to brokers that were only slow.
+- They delete nothing for its age. Tests write records of 1970, which a broker deletes as soon as it looks for old
+  ones, half a minute after its start and every five minutes.
+"""
 
 SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
@@ -244,7 +249,7 @@ def broker() -> Iterator[str]:
         yield running_already
         return
     # Many tests need it, and on a busy machine it starts slowly.
-    with LocalBroker(start_limit_s=100, settings=NEVER_KILLED) as running:
+    with LocalBroker(start_limit_s=100, settings=SHARED) as running:
         yield running.bootstrap_servers
 
 
@@ -253,7 +258,7 @@ def newer_broker() -> Iterator[str]:
     """A real broker of a newer release than ``broker``, for the whole run."""
     from tests.releases.newer_broker import NewerBroker
 
-    with NewerBroker(start_limit_s=100, settings=NEVER_KILLED) as running:
+    with NewerBroker(start_limit_s=100, settings=SHARED) as running:
         yield running.bootstrap_servers
 
 

@@ -55,7 +55,7 @@ from kstreams_assign.events import (
     WarningsEvent,
 )
 from kstreams_assign.local import LocalBroker
-from tests.conftest import NEVER_KILLED
+from tests.conftest import SHARED
 from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count, send_words, until
 
 TESTS = Path(__file__).parent.parent
@@ -90,13 +90,13 @@ WITHOUT_TLS = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
 @pytest.fixture(scope="module")
 def asking(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
     """A broker that asks clients who they are, and lets everyone do everything."""
-    with LocalBroker(users=USERS, settings=NEVER_KILLED) as local_broker:
+    with LocalBroker(users=USERS, settings=SHARED) as local_broker:
         yield local_broker
 
 
 @pytest.fixture(scope="module")
 def guarded(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
-    with LocalBroker(tls=PEM, users=USERS, settings={**RIGHTS, **NEVER_KILLED}) as local_broker:
+    with LocalBroker(tls=PEM, users=USERS, settings={**RIGHTS, **SHARED}) as local_broker:
         yield local_broker
 
 

@@ -143,6 +143,7 @@ class Desk:
         while reached < end:
             assert time.monotonic() < deadline, f"committed up to {reached} of {end}, or the reader gets nothing"
             for batch in reader.poll(1.0):
+                assert batch.in_range, "the broker has deleted what was written"
                 records, reached = records + len(batch.writes), batch.next_offset
         reader.close()
         return records
