@@ -88,7 +88,7 @@ class Tasks:
         self._exactly_once = exactly_once
         self._tasks = TasksInHand()
         self._generation: int | None = None
-        self._leaving: Mapping[TaskId, TaskEvent] = {}
+        self._leaving: dict[TaskId, TaskEvent] = {}
         """What the newest assignment took away."""
         self._active: Mapping[TaskId, Inputs] = {}
         """The active tasks of the newest assignment."""
@@ -159,7 +159,7 @@ class Tasks:
             return []
         adopted = event.adopted
         todo = changes(self.states(), adopted.active.keys(), adopted.standby | adopted.warmup)
-        self._generation, self._leaving, self._active = event.generation, todo.leaving, adopted.active
+        self._generation, self._leaving, self._active = event.generation, dict(todo.leaving), adopted.active
         self._rejoining = False
         effects: list[Effect] = [LockFolder(task) for task in todo.arriving if task not in self._tasks]
         effects.append(QueueWarmups(adopted.queue))
@@ -244,7 +244,9 @@ class Tasks:
     # --- what the restore thread reports -------------------------------------------------
 
     def _restored(self, event: Restored, _now_ms: int) -> list[Effect]:
-        return self._tasks.restored(event)
+        """Run the task, unless it is to leave: no commit would hold what it does now."""
+        restoring = self._tasks.state(event.task) is TaskState.RESTORING
+        return self._tasks.restored(event, self._leaving.pop(event.task, None) if restoring else None)
 
     def _closed(self, event: Closed, _now_ms: int) -> list[Effect]:
         return self._tasks.closed(event) + self._report_released()

@@ -164,10 +164,15 @@ class TasksInHand:
             for order in freed
         ]
 
-    def restored(self, event: Restored) -> list[Effect]:
-        """Run the task, unless something else is wanted of it since its restore was asked for."""
+    def restored(self, event: Restored, leaves: TaskEvent | None) -> list[Effect]:
+        """Run the task, unless something else is wanted of it since its restore was asked for.
+
+        ``leaves``: how an assignment took it away meanwhile.
+        """
         task, held = event.task, self._tasks[event.task]
         self._held_back = [order for order in self._held_back if order.task != task]  # what is said here replaces it
+        if leaves is not None:
+            return self.move(task, leaves)
         if held.closing is not None:  # handed over before it was taken away: another process may have worked since
             return [self._close(task, held), *self._wanted(task, held)]
         if held.state is not TaskState.RESTORING or not set(event.inputs).issuperset(held.inputs):

@@ -31,6 +31,7 @@ INTERVAL_MS = 1_000
 SESSION_MS = 10_000
 NOTHING = Adopted({}, frozenset(), frozenset())
 ACTIVE = Adopted({TASK: INPUTS}, frozenset(), frozenset())
+BOTH = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
 REPLICA = Adopted({}, frozenset({TASK}), frozenset())
 WARMUP = Adopted({}, frozenset(), frozenset({TASK}))
 SPOILT = StoreDamaged("spoilt")
@@ -173,6 +174,52 @@ def test_stores_from_before_a_task_was_taken_away_are_closed_also_if_it_is_back(
     assert machine.handle(Restored(TASK, INPUTS)) == [do.CloseTask(TASK, 2), order]
 
 
+@pytest.mark.parametrize("commit_began", [False, True])
+def test_a_task_that_is_restored_while_it_waits_to_leave_does_not_begin(commit_began: bool) -> None:
+    """It leaves with a commit that began without it, so its outputs could arrive when another member has the task."""
+    machine = Machine()
+    machine.handle(member.Adopt(1, BOTH), Restored(TASK, INPUTS), *([Turned(joined=True)] if commit_began else []))
+    machine.handle(member.Adopt(2, NOTHING))
+    close = do.CloseTask(OTHER, 1)
+    assert machine.handle(Restored(OTHER, OTHER_INPUTS)) == ([] if commit_began else [close])
+    effects = machine.handle(Turned(joined=True), CommitEnded(CommitEnd.DONE, [TASK]))
+    effects += machine.handle(Turned(joined=True), CommitEnded(CommitEnd.DONE, [TASK])) if commit_began else []
+    assert of(do.RunTask, effects) == []
+    assert handed_over(effects) == [*([close] if commit_began else []), do.CloseTask(TASK, 2)]
+
+
+@pytest.mark.parametrize(
+    ("adopted", "order"), [(NOTHING, do.CloseTask(TASK, 1)), (REPLICA, do.TailTask(TASK))], ids=["taken away", "copy"]
+)
+def test_a_task_whose_store_is_repaired_while_it_waits_to_leave_goes_at_once(
+    machine: Machine, adopted: Adopted, order: do.Effect
+) -> None:
+    machine.handle(member.Adopt(2, adopted), StoreFailed(TASK, SPOILT))
+    assert machine.handle(Restored(TASK, INPUTS)) == [order]
+    effects = machine.handle(Turned(joined=True), CommitEnded(CommitEnd.DONE))
+    assert effects == [do.BeginCommit(), do.FinishCommit(CommitEnd.DONE), do.TellMember(member.TasksReleased(2))]
+
+
+def test_stores_that_come_again_for_a_running_task_do_not_let_it_go_before_its_commit(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, NOTHING))
+    assert machine.handle(Restored(TASK, INPUTS)) == []
+    assert machine.tasks.states() == {TASK: TaskState.RUNNING}
+
+
+@pytest.mark.parametrize("end", [member.DropAll("lost"), StopAsked(joined=True, failed=True)], ids=["lost", "ends"])
+def test_stores_that_come_after_the_end_for_a_task_that_waited_to_leave_are_closed(
+    machine: Machine, end: Event
+) -> None:
+    effects = machine.handle(member.Adopt(2, BOTH), member.Adopt(3, NOTHING), end)
+    assert handed_over(effects)[-1] == do.CloseTask(OTHER, 2)
+    assert machine.handle(Restored(OTHER, OTHER_INPUTS)) == [do.CloseTask(OTHER, 3)]
+
+
+def test_a_task_that_comes_back_while_it_waits_to_leave_runs_once_it_is_restored(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, BOTH), member.Adopt(3, NOTHING), member.Adopt(4, BOTH))
+    assert machine.handle(Restored(OTHER, OTHER_INPUTS)) == [do.RunTask(OTHER, OTHER_INPUTS)]
+
+
 def test_a_folder_stays_locked_until_the_last_order_to_close_is_carried_out() -> None:
     """Between two orders to close it the task was here again, and its stores may be open."""
     machine = Machine()
@@ -273,13 +320,12 @@ def test_an_order_that_is_held_back_does_not_close_what_came_after_it() -> None:
     """A task is taken away during a commit, while its stores are on their way; they are closed when they come."""
     machine = Machine()
     machine.run(Adopted({OTHER: OTHER_INPUTS}, frozenset(), frozenset()))
-    both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
-    machine.handle(member.Adopt(2, both))
+    machine.handle(member.Adopt(2, BOTH))
     machine.begin_commit()
     only_other = Adopted({OTHER: OTHER_INPUTS}, frozenset(), frozenset())
     assert handed_over(machine.handle(member.Adopt(3, only_other))) == []
     assert handed_over(machine.handle(Restored(TASK, INPUTS))) == [do.CloseTask(TASK, 2)]
-    machine.handle(Closed(TASK, 2), member.Adopt(4, both))
+    machine.handle(Closed(TASK, 2), member.Adopt(4, BOTH))
     assert handed_over(machine.handle(CommitEnded(CommitEnd.DONE, [OTHER]))) == [do.RestoreTask(TASK, INPUTS)]
 
 
@@ -327,8 +373,7 @@ def test_what_an_assignment_asks_of_a_pausing_task_ends_its_pause(machine: Machi
 
 
 def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
-    both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
-    machine.handle(member.Adopt(2, both), Restored(OTHER, OTHER_INPUTS))
+    machine.handle(member.Adopt(2, BOTH), Restored(OTHER, OTHER_INPUTS))
     machine.begin_commit()
     effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK, OTHER], [OTHER], "disk full"))
     assert do.DiscardWork([OTHER], "disk full") in effects

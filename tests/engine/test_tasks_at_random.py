@@ -132,6 +132,7 @@ class World:
                 assert task in self.in_hand
                 assert task not in self.running
                 assert task in self.locked
+                assert task in self.adopted.active or self.lost, "it is to leave, and what it does now is thrown away"
                 self.running[task] = inputs
             case do.StopTask(task, inputs):
                 assert self.running.pop(task) == inputs
