@@ -158,9 +158,9 @@ class Loop:
                     self._process.membership.sums.restoring(effect.task, self.stores[effect.task].offsets())
             case do.EndLoop():
                 self._inbox.put(self._ended)
-            case do.DiscardWork():
+            case do.DiscardWork() | do.StopWork():
                 self._commits.discard_work()
-            case do.AnnounceFailure() | do.AnnounceLoss() | do.StopWork():
+            case do.AnnounceFailure() | do.AnnounceLoss():
                 pass  # nothing here but the engine looks at it
             case do.CommitTimes():
                 self._commits.tell_times(self.running[task] for task in effect.tasks)

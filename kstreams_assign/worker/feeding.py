@@ -30,6 +30,14 @@ class Loop(Protocol):
 
     turned_ms: int
 
+    def reads_on(self, partition: TopicPartition) -> bool:
+        """Return whether the records that were polled are still the next ones of this partition."""
+        ...
+
+    def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions again, from there."""
+        ...
+
     def keep_house(self) -> None:
         """Make the calls that are due, carry the commit on, and whatever else each turn does."""
         ...
@@ -66,13 +74,16 @@ class Feeding:
         self.records_consumed: Totals[TaskTopic] = Totals()
 
     def feed(self, task: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
-        """Have records worked on in as many calls as it takes. The rest is read again where the task stops."""
+        """Have records worked on in as many calls as it takes.
+
+        The rest is dropped where the partition is not read on from there; what the task still gets is read again.
+        """
         running = self._running[task]
         if running.fresh:
             running.fresh = False
             self._log.emit(events.FirstRecordEvent(task=str(task), offset=records[0].offset, partition=str(partition)))
         done = 0
-        while number := self._next_portion(task, running, len(records) - done):
+        while number := self._next_portion(running, partition, len(records) - done):
             try:
                 with self._loop.calling():
                     worked = self._labour.work(running, partition, records[done : done + number])
@@ -83,6 +94,8 @@ class Feeding:
             done += worked
             self.records_total += worked
             self.records_consumed.add((task, partition.topic), worked)
+            if not self._loop.reads_on(partition):  # its function has paused the task, and resumed it
+                self._loop.rewind({partition: self._labour.next_offsets(running)[partition]})
 
     def call(self, running: Running, work: Callable[[], None]) -> None:
         """Run the user's code for a task that no record causes to run."""
@@ -94,12 +107,12 @@ class Feeding:
             return
         self._loop.send_ahead(running)
 
-    def _next_portion(self, task: TaskId, running: Running, left: int) -> int:
-        """Return how many of the records that are left to work on now; 0: the task stopped or pauses, or none is left.
+    def _next_portion(self, running: Running, partition: TopicPartition, left: int) -> int:
+        """Return how many of the records that are left to work on now; 0: none is left, or they are not its next ones.
 
         Keep house after a long call, and while something else has to come first.
         """
-        while left and self._running.get(task) is running and not running.paused:
+        while left and self._loop.reads_on(partition):
             number = self._labour.portion(running, left)
             if number and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
                 return number

@@ -51,6 +51,7 @@ from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.neighbours import Group, Inputs, Restoring, TaskFolders
 from kstreams_assign.worker.pauses import Pauses, Target
 from kstreams_assign.worker.peeks import Peeks
+from kstreams_assign.worker.polled_inputs import PolledInputs
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.record_outputs import RecordOutputs
 from kstreams_assign.worker.refusals import Refusals
@@ -85,7 +86,7 @@ class Processor:
         self._flows = flows
         self._shape = shape
         self._labour = labour
-        self._inputs = inputs
+        self._inputs = PolledInputs(inputs)
         self._producer = producer
         self._sums = sums
         self._purging = purging
@@ -97,7 +98,7 @@ class Processor:
         self._arrivals: dict[TaskId, Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._pauses = Pauses(
-            labour, inputs, self._running, self._task_of, self.states, len(shape.subtopologies), log, clocks
+            labour, self._inputs, self._running, self._task_of, self.states, len(shape.subtopologies), log, clocks
         )
         self._thread: int | None = None
         self._ended = self._ended_by_error = False
@@ -265,7 +266,7 @@ class Processor:
             return
         for partition, records in polled.items():
             task_id = self._task_of.get(partition)
-            if task_id is not None:
+            if task_id is not None and self._inputs.reads_on(partition):
                 self.feeding.feed(task_id, partition, records)
 
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -291,6 +292,10 @@ class Processor:
         if self._running.get(task) is not running or self._ended or self._ended_by_error:
             return
         self.feeding.call(running, work)
+
+    def reads_on(self, partition: TopicPartition) -> bool:
+        """Return whether the records that were polled are still the next ones of this partition."""
+        return self._inputs.reads_on(partition)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread.
@@ -374,6 +379,7 @@ class Processor:
             case do.AnnounceAdoption() | do.AnnounceFailure() | do.AnnounceLoss():
                 self._announce(effect)
             case do.StopWork():
+                self._commits.discard_work()
                 self._labour.stops()
                 self._pauses.stops()
                 self._commits.close()
