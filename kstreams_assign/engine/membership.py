@@ -298,6 +298,7 @@ class Membership:
         self.leads = False
         self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
         self._drain_reported, self._restart_reported = self._draining, self._restarting
+        self._member.wish = None  # this report grants it
         self._leaves_at_ms = None
         self._joined_ms = facts.now_ms
         self.reported = sums = facts.sums if facts.held else facts.kept
@@ -447,7 +448,11 @@ class Membership:
         if self._leaves:
             return []
         self._leaves = True
+        self._member.rest()
         return [RestartAnnounced(awaited)]
+
+    def _rejoin_wanted(self, event: member.RejoinWanted, now_ms: int) -> list[Effect]:
+        return [] if self._leaves else self._pass_on(event, now_ms)
 
     def _mutex_released(self, event: MutexReleased, _now_ms: int) -> list[Effect]:
         self.report_again = not event.held
@@ -499,7 +504,7 @@ class Membership:
 
     _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
         member.Started: _pass_on,
-        member.RejoinWanted: _pass_on,
+        member.RejoinWanted: _rejoin_wanted,
         member.WorkCommitted: _pass_on,
         member.Assigned: _pass_on,
         member.TasksReleased: _released,

@@ -195,6 +195,10 @@ class Member:
         """Return whether a stable member has to rejoin: a request is pending, or its date has come."""
         return self.wish is not None or now_ms >= self.rejoin_at_ms
 
+    def rest(self) -> None:
+        """Forget what is to be joined for: no request is pending, and no date is set."""
+        self.wish, self.rejoin_at_ms = None, NO_PROBE_MS
+
     def _wish_granted(self, now_ms: int) -> list[Action]:
         """Start the next rejoin if the member is stable and a request is pending or its date has come."""
         if self.state is not State.STABLE:

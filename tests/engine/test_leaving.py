@@ -50,6 +50,38 @@ def machine() -> Machine:
     return machine
 
 
+# --- what is asked for before JoinGroup is made ---------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [DrainAsked(), RestartAsked()], ids=["drain", "restart"])
+@pytest.mark.parametrize("lost", [False, True], ids=["first join", "after a loss"])
+def test_what_the_next_report_has_is_not_joined_for_again(asked: DrainAsked | RestartAsked, lost: bool) -> None:
+    machine = Machine()
+    if lost:
+        machine.join(active(RUNS))
+        machine.handle(MembershipLost("it slept"))
+    else:
+        machine.handle(Started())
+    machine.handle(asked)
+    trailer = machine.report().trailer
+    assert trailer is not None
+    assert trailer.draining or trailer.restarting
+    machine.receive(active(RUNS, draining=trailer.draining), generation=2)
+    assert machine.handle(member.TasksReleased(2)) == [member.ReleaseMutex()]
+    assert machine.engine.state is State.STABLE
+
+
+def test_a_member_that_has_announced_its_restart_grants_no_request_from_before_or_after() -> None:
+    machine = Machine()
+    machine.join(active(RUNS))
+    machine.handle(RestartAsked(), member.WorkCommitted())
+    machine.report()
+    machine.handle(RejoinWanted("its state is warm"))
+    assert RestartAnnounced(awaited=False) in machine.receive(active(RUNS), generation=2)
+    assert machine.handle(member.TasksReleased(2), RejoinWanted("its state is warm"), QUIET) == [member.ReleaseMutex()]
+    assert machine.engine.state is State.STABLE
+
+
 # --- a drain ------------------------------------------------------------------------------
 
 
