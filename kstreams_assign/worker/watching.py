@@ -56,11 +56,15 @@ class Watch:
         return f"the source topics have {partitions} partitions, the leader knew of {self._decided}"
 
     def _misfit(self) -> str | None:
-        """Return which state is too far behind for the old assignment, once."""
+        """Return which state is too far behind for the old assignment, once the ends of its changelogs are known."""
         if self._old_assignment is None:
             return None
-        (tasks, reported_sums), self._old_assignment = self._old_assignment, None
-        ends = self._leading.end_offset_sums(t for t in tasks if self._shape.changelogs(self._config.application_id, t))
+        tasks, reported_sums = self._old_assignment
+        logged = [task for task in tasks if self._shape.changelogs(self._config.application_id, task)]
+        ends = self._leading.end_offset_sums(logged)
+        if not ends.keys() >= set(logged):
+            return None
+        self._old_assignment = None
         acceptable = self._config.acceptable_recovery_lag
         behind = sorted(
             t for t, end in ends.items() if not is_caught_up(compute_lag(end, reported_sums.get(t)), acceptable)
