@@ -173,6 +173,8 @@ class Restorer:
         self._reading: set[TopicPartition] = set()
         self._queue: tuple[TaskId, ...] = ()
         self._at_once = 0
+        self._turn_began_ms: dict[TaskId, int] = {}
+        """Of the tasks in the queue whose turn has come."""
         self._events: list[Event] = []
         self._report_at_ms = 0
         self._broker_answers = True
@@ -219,6 +221,7 @@ class Restorer:
     def queue(self, order: Sequence[TaskId], at_once: int) -> None:
         """Of these tasks read the first ``at_once`` that are not caught up, and those that are; others as usual."""
         self._queue, self._at_once = tuple(order), at_once
+        self._turn_began_ms.clear()
 
     def remove(self, task: TaskId) -> TaskStores | None:
         """Stop reading and hand the stores back; ``None`` if an event of an earlier step did so."""
@@ -377,16 +380,27 @@ class Restorer:
         wait = bool(restoring) and standbys_wait(
             restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms()
         )
-        queued = self._queued() if self._queue else ()
+        if wait:
+            self._turn_began_ms.clear()
+        queued = self._queued() if self._queue and not wait else ()
         return [progress for job, progress in known if job.purpose is active or not (wait or job.task in queued)]
 
     def _queued(self) -> frozenset[TaskId]:
-        """The tasks whose turn has not come."""
+        """The tasks whose turn has not come. One that does not get on in its turn keeps nobody waiting."""
         jobs = [self._jobs[task] for task in self._queue if task in self._jobs]
-        under_way = [
-            job.task for job in jobs if job.progress is None or job.progress.remaining > self._pacing.caught_up
-        ]
-        return frozenset(under_way[self._at_once :])
+        now_ms, at_once, waiting = self._now_ms(), self._at_once, set[TaskId]()
+        for job in jobs:
+            progress = job.progress
+            if progress is not None and progress.remaining <= self._pacing.caught_up:
+                continue
+            if at_once > 0:
+                began_ms = self._turn_began_ms.setdefault(job.task, now_ms)
+                moved_ms = began_ms if progress is None else max(began_ms, progress.moved_at_ms)
+                at_once -= now_ms - moved_ms <= self._pacing.stalled_ms
+            else:
+                self._turn_began_ms.pop(job.task, None)
+                waiting.add(job.task)
+        return frozenset(waiting)
 
     def _stop_reading(self, partitions: Iterable[TopicPartition]) -> None:
         stopped = self._reading.intersection(partitions)

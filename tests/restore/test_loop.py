@@ -266,6 +266,38 @@ def test_queued_warm_ups_are_read_in_order_and_no_more_at_a_time_than_allowed():
     )
 
 
+@pytest.mark.parametrize("stuck", [Log(entries=records(40), held_back=40), None], ids=["transaction", "no changelog"])
+def test_a_warm_up_that_does_not_get_on_keeps_the_queue_waiting_for_a_moment_only(stuck: Log | None):
+    logs = {P1: Log(entries=records(10))} | ({} if stuck is None else {P0: stuck})
+    reader = LogReader(logs)
+    loop, stores = restorer(reader), DictStores()
+    loop.queue([T0, T1], at_once=1)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    loop.add(T1, stores, {P1: "s"}, Purpose.STANDBY)
+    began_ms = reader.now_ms
+    while reader.now_ms - began_ms < PACING.stalled_ms:
+        assert not stores.held
+        loop.step(0.1)
+    steps(loop)
+    assert stores.held == {P1: 10}
+
+
+def test_turns_in_the_queue_begin_again_after_active_tasks_were_restored():
+    """The warm-ups were not read meanwhile, so none is taken for one that does not get on."""
+    reader = LogReader({P0: Log(entries=records(10)), P1: Log(entries=records(10)), Q0: Log(entries=records(400))})
+    loop, stores = restorer(reader), [DictStores(), DictStores()]
+    loop.queue([T0, T1], at_once=1)
+    for task, partition, task_stores in ((T0, P0, stores[0]), (T1, P1, stores[1])):
+        loop.add(task, task_stores, {partition: "s"}, Purpose.STANDBY)
+    loop.add(TaskId(1, 0), DictStores(), {Q0: "q"}, Purpose.ACTIVE)
+    began_ms = reader.now_ms
+    while not stores[0].held:
+        loop.step(0.1)
+        reader.now_ms += 100
+    assert reader.now_ms - began_ms > PACING.stalled_ms
+    assert not stores[1].held
+
+
 def test_without_a_queue_all_warm_ups_are_read_again():
     reader = LogReader({P0: Log(entries=records(10)), P1: Log(entries=records(10))})
     loop, stores = restorer(reader), [DictStores(), DictStores()]
