@@ -59,6 +59,13 @@ class Unanswered:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveAnswered:
+    """The coordinator answered ``SendLeave``; 0: it took it."""
+
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
 class AssignmentFound:
     """The look-up was answered: this member's tasks at ``epoch``. None: it is not a member."""
 
@@ -98,6 +105,7 @@ Event = (
     | HeartbeatDue
     | Answered
     | Unanswered
+    | LeaveAnswered
     | AssignmentFound
     | LookupFailed
     | TasksReleased
@@ -122,7 +130,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Send this once, and ignore the answer."""
+    """Send this once, and report ``LeaveAnswered`` if an answer comes."""
 
     request: StreamsHeartbeatRequest
 

@@ -39,6 +39,7 @@ from kstreams_assign.engine.streams_events import (
     EndMembership,
     Event,
     HeartbeatDue,
+    LeaveAnswered,
     LookUpAssignment,
     LookupFailed,
     SendHeartbeat,
@@ -82,7 +83,7 @@ NO_WARM_UPS = -1
 """The acceptable lag that a coordinator answers which assigns no warm-ups."""
 
 RELEASES_MAX = 3
-"""How often a static member that joins gives up the place that it has in the group already."""
+"""How often a static member's join is refused although its place in the group was given up."""
 
 STALLED = "a call of a function takes longer than max_poll_interval_ms"
 UNREADABLE = "the answer to a heartbeat contradicts itself: the three lists of tasks are not all there or all missing"
@@ -147,6 +148,9 @@ class StreamsMembership:
         """When the next heartbeat is due; None: the answer to the one under way decides."""
         self._interval_ms = FIRST_INTERVAL_MS
         self._failures = self._releases = 0
+        self._was_released = False
+        """Whether the coordinator has answered that this member gives its place up, which no join can have taken since.
+        """
         self._endpoint_epoch = 0
         self._awaited: frozenset[TaskId] | None = None
         self._awaited_until_ms: int | None = None
@@ -292,6 +296,7 @@ class StreamsMembership:
         if self.state is State.CLOSED:
             return []
         self.state, self._failures, self._releases = State.MEMBER, 0, 0
+        self._was_released = False
         self._interval_ms = response.heartbeat_interval_ms
         self._offsets_interval_ms = response.task_offset_interval_ms
         self._acceptable_lag = response.acceptable_recovery_lag
@@ -311,8 +316,10 @@ class StreamsMembership:
         if response.error_code in FENCED:
             self._is_known = response.error_code != UNKNOWN_MEMBER_ID
             return self._join_again(f"the group went on without this member: {response.error_message}")
-        if response.error_code == UNRELEASED_INSTANCE_ID and self._releases < RELEASES_MAX:
-            return self._release(now_ms)
+        if response.error_code == UNRELEASED_INSTANCE_ID:
+            self._releases += self._was_released
+            if self._releases < RELEASES_MAX:
+                return self._release(now_ms)
         profile = self._profile
         end = self._end(refusal(profile.group_id, response.error_code, response.error_message, profile.instance_id))
         if response.error_code == FENCED_INSTANCE_ID and self.epoch != JOIN_EPOCH:
@@ -325,12 +332,17 @@ class StreamsMembership:
         The coordinator (4.4.0) takes no join of a static member that it has already, not even with the same member id:
         one that was killed, was fenced, or whose join was not answered. Another member's place is not touched by this.
         """
-        self._releases += 1
+        self._was_released = False
         self._send_again(now_ms)
         return [SendLeave(self._leave())]
 
+    def _leave_answered(self, event: LeaveAnswered, _now_ms: int) -> list[Effect]:
+        self._was_released = event.error_code not in AGAIN
+        return []
+
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
         sent_ms, self._sent_ms = self._sent_ms, None
+        self._was_released = False  # a join may have taken the place again
         return [] if sent_ms is None else self._send_again(now_ms)
 
     def _send_again(self, now_ms: int) -> list[Effect]:
@@ -496,6 +508,7 @@ class StreamsMembership:
         HeartbeatDue: _heartbeat_due,
         Answered: _answered,
         Unanswered: _unanswered,
+        LeaveAnswered: _leave_answered,
         AssignmentFound: _assignment_found,
         LookupFailed: _lookup_failed,
         TasksReleased: _released,

@@ -241,7 +241,12 @@ class StreamsMembership:
                 self._asks = True
                 network.ask(run, self._describe, self._answered, lambda: self._answered(do.LookupFailed()))
             case do.SendLeave(request):
-                network.ask(run, lambda: streams.heartbeat(request), ignored, nothing)
+                network.ask(
+                    run,
+                    lambda: streams.heartbeat(request),
+                    lambda response: self.handle(do.LeaveAnswered(response.error_code)),
+                    nothing,
+                )
                 self.turn_soon()
             case _:
                 assert_never(effect)

@@ -358,7 +358,7 @@ class StreamsMember:
                     self.handle(do.Unanswered())
             case do.SendLeave(request):
                 with suppress(BrokerError, MalformedUserData):
-                    self._heartbeats.heartbeat(request)
+                    self.handle(do.LeaveAnswered(self._heartbeats.heartbeat(request).error_code))
             case do.LookUpAssignment():
                 self._look_up()
             case _:

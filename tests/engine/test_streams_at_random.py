@@ -44,7 +44,7 @@ class Process:
         for effect in self.machine.handle(event, self.world.now_ms):
             self.carry_out(effect)
 
-    def carry_out(self, effect: events.Effect) -> None:  # noqa: C901  # a case for each effect
+    def carry_out(self, effect: events.Effect) -> None:  # noqa: C901, PLR0912  # a case for each effect
         world = self.world
         match effect:
             case events.SendHeartbeat(request):
@@ -56,7 +56,9 @@ class Process:
                 self.handle(events.Unanswered() if world.fails(0.1) else events.Answered(reply))
             case events.SendLeave(request):
                 if not world.fails(0.1):
-                    world.coordinator.heartbeat(request, world.now_ms)
+                    reply = world.coordinator.heartbeat(request, world.now_ms)
+                    if not world.fails(0.1):
+                        self.handle(events.LeaveAnswered(reply.error_code))
             case events.LookUpAssignment():
                 member = world.coordinator.members.get(self.name)
                 if world.fails(0.1):

@@ -368,6 +368,7 @@ def test_a_static_member_gives_up_the_place_that_a_killed_process_has_left_behin
         for _ in range(engine.RELEASES_MAX):
             member.beat()
             assert member.handle(refusal(111)) == [comes_back]
+            member.handle(events.LeaveAnswered(0))
         join = member.beat()
         assert (join.member_epoch, join.topology) == (0, PROFILE.topology), "it reports everything again"
         member.handle(answer(3))
@@ -376,9 +377,29 @@ def test_a_static_member_gives_up_the_place_that_a_killed_process_has_left_behin
     for _ in range(engine.RELEASES_MAX):
         member.beat()
         member.handle(refusal(111))
+        member.handle(events.LeaveAnswered(82))
     member.beat()
     (end,) = member.handle(refusal(111))
     assert isinstance(end, events.EndMembership), "another process has the place"
+
+
+@pytest.mark.parametrize("lost", ["leave", "leave that meets no coordinator", "join"])
+def test_a_static_member_whose_requests_are_lost_tries_until_it_has_its_place_back(lost: str) -> None:
+    """It is refused because of itself: nothing says that another process has the place."""
+    member = Member(replace(PROFILE, instance_id="one"))
+    for _ in range(3 * engine.RELEASES_MAX):
+        member.beat()
+        (leave,) = member.handle(refusal(111))
+        assert isinstance(leave, events.SendLeave)
+        if lost == "leave that meets no coordinator":
+            member.handle(events.LeaveAnswered(16))
+        elif lost == "join":
+            member.handle(events.LeaveAnswered(0))
+            member.beat()
+            member.handle(events.Unanswered())  # the coordinator has taken it in
+    member.beat()
+    member.handle(answer(3))
+    assert member.machine.state is State.MEMBER
 
 
 def test_a_static_member_that_does_not_come_back_leaves_as_a_dynamic_one() -> None:
