@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -57,6 +57,12 @@ class Loop:
         self.running.timing.done(self.running.timing.take(10))
 
     def take_orders(self) -> None: ...
+
+    def reads_on(self, _partition: TopicPartition) -> bool:
+        return True
+
+    def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
+        raise AssertionError(positions)
 
     def calling(self) -> AbstractContextManager[None]:
         return nullcontext()
