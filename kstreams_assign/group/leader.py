@@ -39,7 +39,14 @@ from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fit_record
 from kstreams_assign.group.topology_differences import list_topology_differences
 from kstreams_assign.group.values import Decision, ErrorCode, LeaderState, MemberAssignment
 from kstreams_assign.group.view import Consumer, GroupView
-from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition, TopologyShape, process_order
+from kstreams_assign.model import (
+    RUNNING_OFFSET_SUM,
+    UNKNOWN_OFFSET_SUM,
+    TaskId,
+    TopicPartition,
+    TopologyShape,
+    process_order,
+)
 from kstreams_assign.topology.internal import missing_sources
 from kstreams_assign.wire import EARLIEST_PROBEABLE_VERSION, OFFSET_SUMS_VERSION, AwaitedProcess
 
@@ -194,11 +201,15 @@ def build_cluster(
 
     By KIP-441 a task whose stores have no changelog is stateful, and no process has a lag. Java 4.3 treats it as
     stateless, so for Java's decision (``javas``) it is.
+
+    A process that has lost its membership may report that it runs a task until that is closed. If others own the task
+    by now, it does not; in a group with Java members it is taken at its word, as by Java.
     """
     stateful = {t for t in tasks if question.topology.stateful(t, javas=javas)}
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
     ends = end_offset_sums(question, stateful)
-    clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
+    owners = {} if view.foreign else _owners(view, task_of)
+    clients = [_client(process, consumers, task_of, ends, owners) for process, consumers in view.processes.items()]
     loads = collect_loads(view, question.config.balance_by, question.loads, tasks)
     cluster = Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful), loads=loads)
     if not question.replica_racks:
@@ -238,11 +249,29 @@ def end_offset_sums(question: DecisionInput, stateful: set[TaskId]) -> dict[Task
     return {t: sum(question.end_offsets.get(c, 0) for c in changelogs[t]) for t in stateful}
 
 
+def _owners(view: GroupView, task_of: Mapping[TopicPartition, TaskId]) -> Mapping[TaskId, set[UUID]]:
+    """Return the processes with input partitions of each task."""
+    owners: dict[TaskId, set[UUID]] = {}
+    for process, consumers in view.processes.items():
+        for task in {task_of[p] for consumer in consumers for p in consumer.member.owned if p in task_of}:
+            owners.setdefault(task, set()).add(process)
+    return owners
+
+
 def _client(
-    process: UUID, consumers: Sequence[Consumer], task_of: Mapping[TopicPartition, TaskId], ends: Mapping[TaskId, int]
+    process: UUID,
+    consumers: Sequence[Consumer],
+    task_of: Mapping[TopicPartition, TaskId],
+    ends: Mapping[TaskId, int],
+    owners: Mapping[TaskId, set[UUID]],
 ) -> Client:
     """Return one process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
-    reported = {task: number for consumer in consumers for task, number in consumer.info.reported_tasks.items()}
+    reported = {
+        task: number
+        for consumer in consumers
+        for task, number in consumer.info.reported_tasks.items()
+        if number != RUNNING_OFFSET_SUM or process in owners.get(task, (process,))
+    }
     reports_lags = consumers[0].info.task_lags is not None
     owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
     active, standby = find_previous_tasks(owned, dict.fromkeys(reported, 0) if reports_lags else reported)

@@ -59,6 +59,8 @@ class LittleMember:
     balance_by: str = "tasks"
     loads: dict[TaskId, int] = field(default_factory=dict)
     """As it measures them, of its running tasks."""
+    closing: set[TaskId] = field(default_factory=set)
+    """Tasks of a membership that it has lost: it still reports that they run."""
 
     @property
     def name(self) -> str:
@@ -73,7 +75,8 @@ class LittleMember:
         return set(self.adopted.active) if self.adopted else set()
 
     def joins(self, dialect: Dialect) -> JoinedMember:
-        sums = {task: RUNNING_OFFSET_SUM if task in self.running else at for task, at in sorted(self.positions.items())}
+        running = self.running | self.closing
+        sums = {task: RUNNING_OFFSET_SUM if task in running else at for task, at in sorted(self.positions.items())}
         lags = {task: 0 if at == RUNNING_OFFSET_SUM else END - at for task, at in sums.items()}
         newest = self.newest if dialect.probes_versions else dialect.latest_version
         self.used = (self.used if dialect.probes_versions else None) or newest

@@ -74,6 +74,30 @@ def test_a_moving_task_is_withheld_until_its_owner_has_released_it() -> None:
     assert all(little.owners()[task] != before[task] for task in moving.withheld)
 
 
+@pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
+def test_who_lost_its_membership_gets_no_task_back_because_it_says_that_it_runs(assignor: str) -> None:
+    """Another process runs it by now, and the state here is behind."""
+    little = group(num_standby_replicas=0)
+    little.assignor = assignor
+    slept = little.add(1)
+    little.add(2)
+    little.settle()
+    mine = slept.running
+    assert mine
+    little.remove(1)
+    little.settle()
+    slept.adopted, slept.closing = None, mine
+    slept.positions.update(dict.fromkeys(mine, 10_000))
+    little.members[slept.process] = slept
+    decision = little.rebalance()
+    assert not decision.changed
+    assert set(little.owners().values()) == {UUID(int=2)}
+    assert slept.adopted is not None
+    slept.closing = set()
+    little.settle()
+    assert Counter(little.owners().values()) == Counter({UUID(int=n): 3 for n in (1, 2)}), "once its state is warm"
+
+
 def test_a_withheld_task_stays_open_as_a_standby_at_its_new_owner() -> None:
     little = group(max_warmup_replicas=8, num_standby_replicas=0)
     little.add(1)
