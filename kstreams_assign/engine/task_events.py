@@ -13,10 +13,14 @@ from kstreams_assign.tasks.commit import CommitEnd
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The stores of an active task are restored and in the loop's hands, and the positions of ``inputs`` are known."""
+    """The stores of an active task are restored and in the loop's hands, and the positions of ``inputs`` are known.
+
+    ``brought``: it has stores; a task without state has none.
+    """
 
     task: TaskId
     inputs: Collection[TopicPartition]
+    brought: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,8 @@ class TasksInHand:
         ``leaves``: how an assignment took it away meanwhile.
         """
         task, held = event.task, self._tasks[event.task]
+        if leaves is None and not event.brought and self._is_old(event, held):
+            return []
         self._held_back = [order for order in self._held_back if order.task != task]  # what is said here replaces it
         if leaves is not None:
             return self.move(task, leaves)
@@ -178,6 +180,11 @@ class TasksInHand:
         if held.state is not TaskState.RESTORING or not set(event.inputs).issuperset(held.inputs):
             return self._wanted(task, held)
         return self.move(task, TaskEvent.RESTORED)
+
+    def _is_old(self, event: Restored, held: TaskInHand) -> bool:
+        """Return whether a newer order is under way for a task without stores: no order has to wait for those."""
+        ordered = held.closing is not None or held.pause_ends_ms is not None or self.is_held_back(event.task)
+        return ordered or held.state is not TaskState.RESTORING or not set(event.inputs).issuperset(held.inputs)
 
     def _wanted(self, task: TaskId, held: TaskInHand) -> list[Effect]:
         """Order again what the restore thread could not do while the stores were on their way."""

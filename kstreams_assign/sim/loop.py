@@ -82,7 +82,7 @@ class Loop:
         if stores is not None:
             self.stores[task] = stores
         self._positions[task] = positions
-        self.handle(Restored(task, positions.keys()))
+        self.handle(Restored(task, positions.keys(), brought=stores is not None))
 
     def closed(self, task: TaskId, number: int) -> None:
         """Note that the restore thread has closed a task's stores."""

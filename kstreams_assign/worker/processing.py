@@ -320,7 +320,7 @@ class Processor:
         if stores is not None:
             self._in_hand.take(task, stores)
         self._arrivals[task] = arrival
-        self._handle(Restored(task, arrival.positions.keys()))
+        self._handle(Restored(task, arrival.positions.keys(), brought=stores is not None))
         self._arrivals.pop(task, None)  # something else is wanted of it by now
 
     def broken(self, task: TaskId, error: StateError) -> None:

@@ -181,7 +181,7 @@ class Thread:
         if task in TASKS:
             assert task in self.restored
             assert task in self.reported
-        self.answers.append(Restored(task, order.inputs))
+        self.answers.append(Restored(task, order.inputs, brought=task != STATELESS))
 
     # --- what happens ---------------------------------------------------------------------
 
@@ -241,6 +241,7 @@ class TwoEngines(World):
     """One process, with a task without stores, too, and one whose stores have no changelogs."""
 
     restoring: Thread
+    without_stores = frozenset({STATELESS})
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -244,6 +244,46 @@ def test_other_inputs_of_a_restoring_task_are_looked_up_and_old_positions_are_no
     assert machine.handle(Restored(TASK, INPUTS + OTHER_INPUTS)) == [do.RunTask(TASK, INPUTS + OTHER_INPUTS)]
 
 
+def found(*inputs: TopicPartition) -> Restored:
+    """The positions of a task without stores."""
+    return Restored(TASK, inputs, brought=False)
+
+
+def test_old_positions_of_a_task_without_stores_are_not_asked_for_again(machine: Machine) -> None:
+    """The newest order is carried out without its stores. Another answer could come when the task has gone on."""
+    both = (*INPUTS, *OTHER_INPUTS)
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE), member.Adopt(2, Adopted({TASK: both}, frozenset(), frozenset())))
+    assert machine.handle(found(*INPUTS)) == []
+    assert machine.handle(found(*both)) == [do.RunTask(TASK, both)]
+
+
+def test_positions_that_come_while_a_task_without_stores_pauses_are_older_than_its_failure(machine: Machine) -> None:
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitEnd.FAILED, [TASK], [TASK], "trouble"))
+    assert machine.handle(found(*INPUTS)) == []
+    machine.now_ms += LONGEST_PAUSE_MS
+    assert machine.handle(Turned(joined=True))[0] == do.RestoreTask(TASK, INPUTS)
+    assert machine.handle(found(*INPUTS)) == [do.RunTask(TASK, INPUTS)]
+
+
+@pytest.mark.parametrize("committing", [False, True])
+def test_positions_from_before_a_task_without_stores_was_taken_away_are_dropped(
+    machine: Machine, committing: bool
+) -> None:
+    if committing:
+        machine.begin_commit()
+    machine.handle(member.DropAll("lost"), member.Adopt(2, ACTIVE))
+    assert machine.handle(found(*INPUTS)) == []
+    assert machine.handle(Closed(TASK, 1)) == []
+    assert machine.handle(found(*INPUTS)) == [do.RunTask(TASK, INPUTS)]
+
+
+def test_a_task_without_stores_that_is_to_leave_does_not_begin(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, NOTHING), StoreFailed(TASK, SPOILT))
+    assert machine.handle(found(*INPUTS)) == [do.CloseTask(TASK, 1)]
+
+
 def test_other_inputs_of_a_running_task_wait_for_a_commit(machine: Machine) -> None:
     grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
     assert handed_over(machine.handle(member.Adopt(2, grown), Turned(joined=True))) == []
