@@ -27,7 +27,7 @@ from kstreams_assign.sidecar.outputs import SessionOutputs
 from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
 from kstreams_assign.sidecar.query_requests import Port, QueryRequests
 from kstreams_assign.sidecar.session import error_reply
-from kstreams_assign.sidecar.session_tasks import SessionTasks
+from kstreams_assign.sidecar.session_tasks import SessionTasks, Unreadable
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import Failure
 from kstreams_assign.tasks.record import Record
@@ -259,8 +259,13 @@ class RequestHandler(Labour):
             except SidecarRefused as error:
                 order.refuse(error)
             except StateError as error:
-                self._loop.broken(order.request.fields["task"], error)
-                order.refuse(refused("task_restoring", str(error)))
+                self._refuse_unreadable(order, order.request.fields["task"], error)
+            except Unreadable as error:
+                self._refuse_unreadable(order, error.task, error.cause)
+
+    def _refuse_unreadable(self, order: _Order, task: TaskId, cause: StateError) -> None:
+        self._loop.broken(task, cause)
+        order.refuse(refused("task_restoring", str(cause)))
 
     def _tasks(self) -> list[dict[str, Any]]:
         return [{"task": task, **asdict(status)} for task, status in sorted(self._facts().tasks.items())]
@@ -287,8 +292,7 @@ class RequestHandler(Labour):
             text = f"on_error of subtopology {task.subtopology} is 'fail'; set it to 'skip' or 'dead_letter' to reject"
             raise refused("bad_request", text)
         if fields["undo"]:
-            session_task.running.workspace.undo()
-            session_task.running.workspace.save()
+            session_task.undo()
         failure = Failure(fields["exception"], fields["message"], fields["stacktrace"] or fields["exception"])
         response = self.bad_records.response(task, record, SidecarRefused("rejected", failure.exception))
         kind = failure.exception.partition(":")[0]
@@ -355,6 +359,8 @@ class RequestHandler(Labour):
             elif self._uncommitted >= self._limits.records_max:
                 text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
                 order.refuse(refused("uncommitted_limit", text))
+                self._polls.popleft()
+                continue
             elif monotonic_ms() >= order.deadline_ms:
                 self._answer_poll(order, [], [])
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.tasks.buffer import Row
@@ -16,6 +17,14 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.timing import at_time
+
+
+class Unreadable(Exception):
+    """The store of a task could not be read; ``cause`` says why."""
+
+    def __init__(self, task: TaskId, cause: StateError) -> None:
+        super().__init__(task, cause)
+        self.task, self.cause = task, cause
 
 
 @dataclass(slots=True)
@@ -40,14 +49,22 @@ class SessionTask:
         if at not in self.rejected:
             self.rejected[at] = set_aside()
 
-    def seal(self, chosen: Mapping[TopicPartition, int], *, timers: bool) -> None:
-        """Put what was written, these offsets, and the dead letters of records before them into the next commit.
+    def undo(self) -> None:
+        """Take back what was written since the last savepoint, timers included; those that were polled stay so."""
+        self.running.workspace.undo()
+        self.running.workspace.save()
+        if self.running.timing.declared is not None:
+            self.running.timing.timer_queue.forget()
+            self.running.timing.timer_queue.take_again(self.timers)
 
-        With ``timers`` those that were polled are deleted there.
-        """
-        if timers and self.timers:
+    def end_timers(self) -> None:
+        """Delete the timers that were polled. Raises ``StateError``."""
+        if self.timers:
             self.running.timing.done(self.timers)
             self.timers, self.wrote = [], True
+
+    def seal(self, chosen: Mapping[TopicPartition, int]) -> None:
+        """Put what was written, these offsets, and the dead letters of records before them into the next commit."""
         for partition, offset in sorted(self.rejected):
             if offset < chosen.get(partition, -1):
                 self.running.workspace.emit_rows(self.rejected.pop((partition, offset)))
@@ -165,18 +182,23 @@ class SessionTasks:
     def seal(self, offsets: Mapping[TopicPartition, int] | None, *, timers: bool) -> None:
         """Put everything written and these offsets (None: of all that was polled) into the next commit.
 
-        With ``timers`` those that were polled are done.
-        Raises ``SidecarRefused`` and seals nothing where an offset cannot be committed.
+        With ``timers`` those that were polled are done. Seals nothing where it raises: ``SidecarRefused`` for an offset
+        that cannot be committed, ``Unreadable`` for timers of a store that cannot be read.
         """
         for partition, offset in (offsets or {}).items():
             self._check(partition, offset)
+        for task, session_task in self._tasks.items() if timers else ():
+            try:
+                session_task.end_timers()
+            except StateError as error:
+                raise Unreadable(task, error) from error
         for session_task in self._tasks.values():
             chosen = (
                 session_task.polled
                 if offsets is None
                 else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
             )
-            session_task.seal(chosen, timers=timers)
+            session_task.seal(chosen)
 
     def _check(self, partition: TopicPartition, offset: int) -> None:
         task = self._task_of.get(partition)
@@ -197,6 +219,7 @@ class SessionTasks:
                 session_task.running.workspace.roll_back()
             at = {**session_task.running.offsets.positions, **session_task.running.offsets.handled}
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
+            session_task.running.roll_back(at)
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
             session_task.rejected = {}
             if session_task.running.timing.declared is not None:

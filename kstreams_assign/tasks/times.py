@@ -49,6 +49,11 @@ class PartitionTime:
         if self.newest_ms is None or time_ms > self.newest_ms:
             self.newest_ms = time_ms
 
+    def roll_back(self, offset: int) -> None:
+        """Forget the records from this offset on: they are processed again."""
+        self.newest_ms = self.until(offset)
+        self._seen = [seen for seen in self._seen if seen[0] <= offset]
+
     def until(self, offset: int) -> int | None:
         """Return what ``time_ms`` would be after a commit of this next offset."""
         passed = [time_ms for next_offset, time_ms in self._seen if next_offset <= offset]
@@ -80,7 +85,11 @@ class StreamTime:
     __slots__ = ("done_ms", "now_ms")
 
     def __init__(self, times: Iterable[PartitionTime]) -> None:
-        known = [time.time_ms for time in times if time.time_ms is not None]
+        self.begin(times)
+
+    def begin(self, times: Iterable[PartitionTime]) -> None:
+        """Begin, perhaps again, with the records that were processed so far."""
+        known = [time.newest_ms for time in times if time.newest_ms is not None]
         self.done_ms = self.now_ms = max(known, default=-1)
 
     def read(self, time_ms: int) -> None:

@@ -87,6 +87,13 @@ class Running:
         if self.expiry is not None:
             self.expiry.stream.saw(newest_ms)
 
+    def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Forget the times of the records from these offsets on: they are processed again."""
+        for partition, offset in offsets.items():
+            self.times[partition].roll_back(offset)
+        if self.expiry is not None:
+            self.expiry.stream.begin(self.times.values())
+
     def mark_pause(self, mark: PauseMark) -> None:
         """The task is paused, or not, as the mark says; each offset that is committed from now on has it."""
         self.pause_mark, self.paused = mark, mark.is_paused

@@ -11,6 +11,7 @@ from kstreams_assign import Store
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.buffer import Taken
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.expiry import store_names, with_expiry
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.record import Record
@@ -20,7 +21,7 @@ from kstreams_assign.worker.expiring import Expiries, task_expiry
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.sidecar import test_request_handler as handler
-from tests.sidecar.test_request_handler import INPUT, TASK, Stand
+from tests.sidecar.test_request_handler import INPUT, TASK, Port, Stand
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals", ttl_ms=1000),))
 
@@ -81,3 +82,21 @@ def test_a_session_reads_by_the_time_it_has_polled_and_a_commit_deletes_by_the_t
     stand.ask("commit")
     assert stand.take().times == {"totals": {b"b": 900, b"a": 1500}}
     assert stand.read() == ([None, b"v"], [(b"b", b"v")])
+
+
+def test_a_record_that_the_next_session_reads_again_finds_what_it_found(stand: ExpiringStand) -> None:
+    stand.bring_at(10, 100)
+    stand.put(b"a")
+    stand.ask("commit")
+    stand.take()
+    stand.handler.commit_ends(CommitEnd.DONE)
+    stand.bring_at(11, 900)
+    assert stand.read()[0] == [b"v", None]
+    stand.bring_at(12, 1_500)
+    assert stand.read()[0] == [None, None]
+    stand.handler.leave(stand.port)
+    stand.port = Port()
+    stand.handler.open(stand.port)
+    assert stand.rewound[INPUT] == 11
+    stand.bring_at(11, 900)
+    assert stand.read()[0] == [b"v", None]

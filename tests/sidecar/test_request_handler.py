@@ -185,6 +185,18 @@ def test_a_commit_that_a_rebalance_deferred_is_answered_with_the_next_completed_
     assert stand.port.answers[commit] == 7
 
 
+def test_a_poll_that_is_refused_does_not_tell_the_session_that_a_task_has_returned(stand):
+    """Until a poll brings something, what the session writes may be for records that it will get again."""
+    stand.ask("poll", max_records=100, timeout_ms=60_000)
+    stand.bring(10, 100)
+    stand.handler.ends(TASK)
+    stand.handler.failed([TASK], "its store was repaired")
+    stand.begin()
+    assert stand.port.answers[stand.put(b"k")] == "task_migrated"
+    assert stand.port.answers[stand.ask("poll", timeout_ms=0)] == "uncommitted_limit"
+    assert stand.port.answers[stand.put(b"k")] == "task_migrated"
+
+
 @pytest.mark.parametrize("end", [CommitEnd.FENCED, CommitEnd.FAILED])
 def test_a_failed_commit_is_answered_with_its_error_and_the_lost_tasks(stand, end):
     stand.put(b"k")

@@ -29,13 +29,16 @@ from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.timing import TimerEntries
 from tests.sidecar.test_request_handler import INPUT, TASK, Port
 
-FLOW = Flow.of(["orders"], ["totals"], ["out"], timers=KeyedTimers("wall", "timers"))
+FLOW, BY_STREAM_TIME = (
+    Flow.of(["orders"], ["totals"], ["out"], timers=KeyedTimers(clock, "timers")) for clock in ("wall", "stream")
+)
 
 
 class Stand:
     """A handler with one running task and a clock; the test acts as the loop and as the commit."""
 
-    def __init__(self) -> None:
+    def __init__(self, flow: Flow = FLOW) -> None:
+        self.flow = flow
         self.now_ms = 1_000
         config = Config(application_id="app", bootstrap_servers="localhost:1")
         bad_records = BadRecords(["fail"], config)
@@ -51,7 +54,7 @@ class Stand:
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         self.workspace = TaskWorkspace(
-            TASK, FLOW.shape, FLOW.sinks, self.stores, AtWork(0), times, "app", FLOW.timers, lambda: self.now_ms
+            TASK, FLOW.shape, FLOW.sinks, self.stores, AtWork(0), times, "app", self.flow.timers, lambda: self.now_ms
         )
         self.running = Running(self.workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
@@ -86,6 +89,14 @@ class Stand:
         answer = self.ask("poll", max_timers=max_timers, timeout_ms=0)
         assert {timer["task"] for timer in answer["timers"]} <= {"0_0"}
         return [(timer["key"], timer["at_ms"], timer["name"]) for timer in answer["timers"]]
+
+    def bring(self, offset: int, time_ms: int) -> Record:
+        """Let the session poll a record."""
+        record = Record("orders", 0, offset, time_ms, b"k", b"v")
+        self.ask("poll", timeout_ms=60_000)
+        self.handler.work(self.running, INPUT, [record])
+        self.handler.turn()
+        return record
 
     def commit(self, **fields: object) -> None:
         self.ask("commit", **fields)
@@ -160,6 +171,37 @@ def test_timers_of_a_session_that_ends_come_again_in_the_next(stand: Stand) -> N
     assert stand.poll() == [(b"a", 1, ""), (b"b", 2, "")]
 
 
+def test_time_goes_back_with_the_records_of_a_session_that_ends() -> None:
+    """They are read again, and a timer that they postpone must not be due before."""
+    stand = Stand(BY_STREAM_TIME)
+    stand.bring(10, 1_000)
+    stand.set({b"k": 2_000})
+    stand.commit()
+    stand.bring(11, 2_500)
+    stand.set({b"k": 3_500})
+    stand.handler.leave(stand.port)
+    stand.port = Port()
+    stand.handler.open(stand.port)
+    assert stand.poll() == []
+    stand.bring(11, 2_500)
+    assert stand.poll() == [(b"k", 2_000, "")]
+
+
+def test_a_rejected_record_takes_back_what_it_did_to_timers(stand: Stand) -> None:
+    stand.handler.bad_records._on_error = ["skip"]
+    stand.set({b"postponed": 1_050, b"polled": 1_010})
+    stand.commit()
+    record = stand.bring(10, 1_000)
+    stand.now_ms = 1_020
+    assert stand.poll() == [(b"polled", 1_010, "")]
+    stand.set({b"postponed": 5_000, b"polled": 1_010})
+    stand.now_ms = 1_060
+    assert stand.ask("reject", task="0_0", record=record._asdict(), exception="E", undo=True)["undone"]
+    assert stand.poll() == [(b"postponed", 1_050, "")], "and the other one was polled before"
+    stand.commit()
+    assert stand.kept() == []
+
+
 def test_a_timer_is_set_again_by_what_it_causes_and_cancelled_by_name(stand: Stand) -> None:
     stand.set({b"a": 1}, name="n")
     stand.set({b"a": 5_000})
@@ -210,6 +252,21 @@ def test_a_store_that_cannot_be_read_stops_its_task_alone(stand: Stand, monkeypa
     monkeypatch.setattr(stand.stores, "range", fail)
     assert stand.poll() == []
     assert list(map(str, stand.failed)) == ["no space"]
+
+
+def test_a_commit_whose_timers_cannot_be_read_stops_their_task_alone(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_more: object) -> None:
+        raise StateError("no space")
+
+    stand.set({b"a": 1})
+    stand.commit()
+    assert stand.poll()
+    monkeypatch.setattr(stand.stores, "get_many", fail)
+    assert stand.ask("commit") == "task_restoring"
+    assert list(map(str, stand.failed)) == ["no space"]
+    assert not stand.running.news, "nothing is sealed"
 
 
 def test_the_file_declares_timers() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign import Record, StateError, Store, Subtopology, Task, TaskId, TopologyTestDriver
+from kstreams_assign import Config, Record, StateError, Store, Subtopology, Task, TaskId, TopologyTestDriver
 from kstreams_assign.model import SubtopologyShape, TopicPartition
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitEnd
@@ -22,6 +22,7 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker import expiring
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, TaskExpiry
+from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.samples import examples
@@ -336,6 +337,19 @@ def running_with(of: TaskExpiry) -> Running:
     times = of._times
     workspace = TaskWorkspace(TASK, SHAPE, {}, of._stores, AtWork(10_000), times, expiry=of)
     return Running(workspace, InputOffsets({INPUT: 7}), times)
+
+
+def test_a_batch_that_was_undone_hides_no_entry_from_a_call_before_its_pieces() -> None:
+    of = expiry(0)
+    running = running_with(of)
+
+    def fail(_task: Task, records: Sequence[Record]) -> None:
+        raise ValueError([record.value for record in records])
+
+    functions = Functions([fail], Config(application_id="app", bootstrap_servers="localhost:1"), ["skip"])
+    records = [Record("in", 0, 7 + number, time_ms, b"k", b"v") for number, time_ms in enumerate((150, 90_000))]
+    assert functions.work(running, INPUT, records) == 0
+    assert (of.stream.done_ms, of.stream.now_ms) == (-1, -1)
 
 
 def test_a_commit_that_only_deletes_has_the_last_offsets_so_that_the_group_checks_the_member() -> None:
