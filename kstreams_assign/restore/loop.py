@@ -386,7 +386,7 @@ class Restorer:
         return [progress for job, progress in known if job.purpose is active or not (wait or job.task in queued)]
 
     def _queued(self) -> frozenset[TaskId]:
-        """The tasks whose turn has not come. One that does not get on in its turn keeps nobody waiting."""
+        """The tasks whose turn has not come. One that does not get on in its turn holds up no other."""
         jobs = [self._jobs[task] for task in self._queue if task in self._jobs]
         now_ms, at_once, waiting = self._now_ms(), self._at_once, set[TaskId]()
         for job in jobs:
