@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from hashlib import sha256
 from uuid import UUID
@@ -208,8 +209,14 @@ def build_cluster(
     stateful = {t for t in tasks if question.topology.stateful(t, javas=javas)}
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
     ends = end_offset_sums(question, stateful)
-    owners = {} if view.foreign else _owners(view, task_of)
-    clients = [_client(process, consumers, task_of, ends, owners) for process, consumers in view.processes.items()]
+    owned = {
+        process: {task_of[p] for consumer in consumers for p in consumer.member.owned if p in task_of}
+        for process, consumers in view.processes.items()
+    }
+    taken = set[TaskId]() if view.foreign else {task for tasks in owned.values() for task in tasks}
+    clients = [
+        _client(process, consumers, owned[process], taken, ends) for process, consumers in view.processes.items()
+    ]
     loads = collect_loads(view, question.config.balance_by, question.loads, tasks)
     cluster = Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful), loads=loads)
     if not question.replica_racks:
@@ -249,31 +256,24 @@ def end_offset_sums(question: DecisionInput, stateful: set[TaskId]) -> dict[Task
     return {t: sum(question.end_offsets.get(c, 0) for c in changelogs[t]) for t in stateful}
 
 
-def _owners(view: GroupView, task_of: Mapping[TopicPartition, TaskId]) -> Mapping[TaskId, set[UUID]]:
-    """Return the processes with input partitions of each task."""
-    owners: dict[TaskId, set[UUID]] = {}
-    for process, consumers in view.processes.items():
-        for task in {task_of[p] for consumer in consumers for p in consumer.member.owned if p in task_of}:
-            owners.setdefault(task, set()).add(process)
-    return owners
-
-
 def _client(
     process: UUID,
     consumers: Sequence[Consumer],
-    task_of: Mapping[TopicPartition, TaskId],
+    owned: AbstractSet[TaskId],
+    taken: AbstractSet[TaskId],
     ends: Mapping[TaskId, int],
-    owners: Mapping[TaskId, set[UUID]],
 ) -> Client:
-    """Return one process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
+    """Return one process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``).
+
+    ``owned``: the tasks of which it has input partitions. Of those ``taken`` it runs no others.
+    """
     reported = {
         task: number
         for consumer in consumers
         for task, number in consumer.info.reported_tasks.items()
-        if number != RUNNING_OFFSET_SUM or process in owners.get(task, (process,))
+        if number != RUNNING_OFFSET_SUM or task in owned or task not in taken
     }
     reports_lags = consumers[0].info.task_lags is not None
-    owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
     active, standby = find_previous_tasks(owned, dict.fromkeys(reported, 0) if reports_lags else reported)
     return Client(
         process_id=process,

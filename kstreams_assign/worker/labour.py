@@ -264,8 +264,6 @@ class Functions(Labour):
             return False
         at_work = running.workspace.at_work.record
         running.workspace.undo()
-        if running.expiry is not None:
-            running.expiry.stream.begin_batch()
         if len(records) > 1:
             index = next((index for index, record in enumerate(records) if record is at_work), 0)
             running.pieces.split(len(records), index)

@@ -357,8 +357,11 @@ class StreamsMember:
                     self._report_outage(cause)
                     self.handle(do.Unanswered())
             case do.SendLeave(request):
-                with suppress(BrokerError, MalformedUserData):
-                    self.handle(do.LeaveAnswered(self._heartbeats.heartbeat(request).error_code))
+                try:
+                    answer = self._heartbeats.heartbeat(request)
+                except (BrokerError, MalformedUserData):
+                    return
+                self.handle(do.LeaveAnswered(answer.error_code))
             case do.LookUpAssignment():
                 self._look_up()
             case _:

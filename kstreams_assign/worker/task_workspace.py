@@ -95,8 +95,10 @@ class TaskWorkspace:
         self._buffer.save()
 
     def undo(self) -> None:
-        """End the savepoint and undo what was written and emitted since then."""
+        """End the savepoint and undo what was written and emitted since then, and the time of the batch at work."""
         self._buffer.undo()
+        if self.expiry is not None:
+            self.expiry.stream.begin_batch()
 
     def holds_work(self) -> bool:
         """Return whether something was written or sent since the last commit began."""

@@ -249,7 +249,7 @@ def found(*inputs: TopicPartition) -> Restored:
     return Restored(TASK, inputs, brought=False)
 
 
-def test_old_positions_of_a_task_without_stores_are_not_asked_for_again(machine: Machine) -> None:
+def test_old_positions_of_a_task_without_stores_are_not_asked_for_again() -> None:
     """The newest order is carried out without its stores. Another answer could come when the task has gone on."""
     both = (*INPUTS, *OTHER_INPUTS)
     machine = Machine()

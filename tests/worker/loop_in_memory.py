@@ -40,27 +40,27 @@ def task_of(partition: int) -> TaskId:
     return TaskId(0, partition)
 
 
-class Producer(MemoryProducer):
-    """At least once. ``holds``: nothing is acknowledged. ``dropped``: how often the rest of a commit was."""
+class Holding(MemoryProducer):
+    """``holds``: nothing is acknowledged."""
 
     holds = False
+
+    def acknowledged(self) -> Mapping[TopicPartition, int] | None:  # type: ignore[override]
+        return None if self.holds else super().acknowledged()
+
+
+class Producer(Holding):
+    """At least once. ``dropped``: how often the rest of a commit was."""
+
     dropped = 0
 
     def abandon(self) -> None:
         self.dropped += 1
         super().abandon()
 
-    def acknowledged(self) -> Mapping[TopicPartition, int] | None:  # type: ignore[override]
-        return None if self.holds else super().acknowledged()
 
-
-class Transactions(MemoryTransactions):
-    """Exactly once, the same."""
-
-    holds = False
-
-    def acknowledged(self) -> Mapping[TopicPartition, int] | None:  # type: ignore[override]
-        return None if self.holds else super().acknowledged()
+class Transactions(Holding, MemoryTransactions):
+    """Exactly once."""
 
 
 class Member(OnlyMember):

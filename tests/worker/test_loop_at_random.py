@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from random import Random
 
 import pytest
@@ -224,7 +225,7 @@ class World:
                 room.loop._pauses.ask(task_of(partition), Future(), paused=paused)
 
         for paused in (True, False) if self.rng.random() < 0.7 else (False,):
-            room.loop.order(lambda paused=paused: ask(paused))  # type: ignore[misc]
+            room.loop.order(partial(ask, paused))
 
     def go_on_in_the_group(self) -> None:
         """Join, or get the next assignment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_a_task_that_is_paused_and_resumed_within_a_call_processes_each_record_o
             if inside:
                 room.pause(0, paused=paused)
             else:
-                room.loop.order(lambda paused=paused: room.loop._pauses.ask(task_of(0), Future(), paused=paused))  # type: ignore[misc]
+                room.loop.order(partial(room.loop._pauses.ask, task_of(0), Future(), paused=paused))
 
     room.adopt(1, [0])
     room.turn(3)
