@@ -154,10 +154,16 @@ class RocksTaskStores:
     """
 
     def __init__(
-        self, path: Path, store_names: Iterable[str], memory: RocksMemory, timestamped: frozenset[str] = frozenset()
+        self,
+        path: Path,
+        store_names: Iterable[str],
+        memory: RocksMemory,
+        timestamped: frozenset[str] = frozenset(),
+        sources: frozenset[str] = frozenset(),
     ) -> None:
         self._path = path
         self._memory = memory
+        self._sources = sources
         self._translation = Translation(path, _BARE)
         self._reads: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
@@ -253,7 +259,7 @@ class RocksTaskStores:
     def _refuse_going_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Refuse offsets that go back: the topic was deleted and created again, and lacks what is here."""
         for partition, offset in offsets.items():
-            if offset < self._held.offsets.get(partition, 0):
+            if offset < self._held.offsets.get(partition, 0) and partition.topic not in self._sources:
                 raise self._translation.damaged(
                     f"is at offset {self._held.offsets[partition]} of {partition}, which has gone back to {offset}: "
                     "the topic was deleted and created again"
@@ -448,9 +454,11 @@ def open_task_stores(
     *,
     timestamped: frozenset[str] = frozenset(),
     memory: RocksMemory | None = None,
+    sources: frozenset[str] = frozenset(),
 ) -> RocksTaskStores:
     """Open, or make, the database of one task with these stores. Values of ``timestamped`` ones begin with a timestamp.
 
+    ``sources`` are the topics whose offsets may go back (``tasks.stores``).
     Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
     discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
     """
@@ -462,7 +470,7 @@ def open_task_stores(
             )
         path.mkdir(parents=True, exist_ok=True)
         _has_database(path, translation)
-    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped)
+    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped, sources)
 
 
 def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[TopicPartition, int]:

@@ -17,8 +17,8 @@ class Bounds(NamedTuple):
 
     ``topic_id``: another topic of the same name has another.
 
-    ``limit``: a source topic that is a changelog, too, is read to what the group has committed of it, and not to its
-    end.
+    ``limit``: a source topic that is a changelog, too, is read to what the group has committed of it, or to its end if
+    that comes first: a topic may lose its last records.
     """
 
     first: int
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
     @property
     def restored_at(self) -> int:
         """The next offset of a store that holds all it should."""
-        return self.end if self.limit is None else self.limit
+        return self.end if self.limit is None else min(self.end, self.limit)
 
 
 class ChangelogBatch(NamedTuple):

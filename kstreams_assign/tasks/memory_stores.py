@@ -123,9 +123,10 @@ def _merged(ordered: list[bytes], added: set[bytes], removed: set[bytes]) -> lis
 
 
 class MemoryStores:
-    """All stores of one task. Data and offsets are lost with ``close``."""
+    """All stores of one task. Data and offsets are lost with ``close``. Offsets of ``sources`` may go back."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], sources: frozenset[str] = frozenset()) -> None:
+        self._sources = sources
         self._entries = {name: _Entries() for name in names}
         self._offsets: dict[TopicPartition, int] = {}
         self._identities: dict[str, str] = {}
@@ -166,7 +167,7 @@ class MemoryStores:
         for store in stores:
             self._of(store)
         for partition, offset in offsets.items():
-            if offset < self._offsets.get(partition, 0):
+            if offset < self._offsets.get(partition, 0) and partition.topic not in self._sources:
                 raise StoreDamaged(
                     f"the in-memory store is at offset {self._offsets[partition]} of {partition}, which has gone back "
                     f"to {offset}: the topic was deleted and created again"

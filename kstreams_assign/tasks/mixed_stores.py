@@ -19,11 +19,19 @@ V = TypeVar("V")
 
 
 class MixedStores:
-    """``changelogs``: the store in memory -> its changelog's partition, None without a changelog."""
+    """``changelogs``: the store in memory -> its changelog's partition, None without a changelog.
 
-    def __init__(self, on_disk: TaskStores, changelogs: Mapping[str, TopicPartition | None]) -> None:
+    Offsets of ``sources`` may go back; the part on disk was opened with them.
+    """
+
+    def __init__(
+        self,
+        on_disk: TaskStores,
+        changelogs: Mapping[str, TopicPartition | None],
+        sources: frozenset[str] = frozenset(),
+    ) -> None:
         self._on_disk = on_disk
-        self._in_memory = MemoryStores(changelogs)
+        self._in_memory = MemoryStores(changelogs, sources)
         self._stores = frozenset(changelogs)
         self._partitions = frozenset(partition for partition in changelogs.values() if partition is not None)
         self._topics = frozenset(partition.topic for partition in self._partitions)

@@ -20,7 +20,9 @@ class TaskStores(Protocol):
     """All stores of one task, with the changelog offsets they hold.
 
     Offsets are *next* offsets: what the changelog's reader would read next. They are where the data is, and change only
-    together with it (KIP-1035), so they cannot run ahead of it.
+    together with it (KIP-1035), so they cannot run ahead of it. An offset that goes back is ``StoreDamaged``: its topic
+    was deleted and created again. But a source topic that is a changelog (``sources``) is read again from the committed
+    offset after a failure, while the store may hold more of it; then data and offset go back together.
     Used by one thread at a time.
     """
 

@@ -427,7 +427,9 @@ class TopologyTestDriver:
         for task in tasks:
             sub = self._shape.subtopologies[task.subtopology]
             if sub.stores and task not in self._stores:
-                self._stores[task] = with_expiry(MemoryStores(store_names(sub.stores)), sub)
+                self._stores[task] = with_expiry(
+                    MemoryStores(store_names(sub.stores), self._shape.source_changelogs), sub
+                )
         self._generation += 1
         self._loop.adopt(self._generation, Adopted(tasks, frozenset(), frozenset()))
         self._turn()

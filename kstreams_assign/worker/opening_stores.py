@@ -42,11 +42,12 @@ def _open(
     sub = shape.subtopologies[task.subtopology]
     in_memory, changelogs = store_names(s for s in sub.stores if s.in_memory), shape.changelogs(application_id, task)
     kept = store_names(s for s in sub.stores if not s.in_memory)
+    sources = shape.source_changelogs
     if not kept:
         directory.discard(task, "all stores of the task are in memory now")
-        return MemoryStores(in_memory)
+        return MemoryStores(in_memory, sources)
     on_disk = open_task_stores(
-        directory.task_path(task), kept, timestamped=sub.timestamped - sub.in_memory, memory=memory
+        directory.task_path(task), kept, timestamped=sub.timestamped - sub.in_memory, memory=memory, sources=sources
     )
     if not in_memory:
         return on_disk
@@ -57,4 +58,4 @@ def _open(
     except BaseException:
         on_disk.close()
         raise
-    return MixedStores(on_disk, moved)
+    return MixedStores(on_disk, moved, sources)

@@ -24,6 +24,8 @@ class Log:
     held_back: int = 0
     """Entries at the end that an open transaction keeps from readers; the high watermark counts them."""
     topic_id: str | None = None
+    limit: int | None = None
+    """Of a source topic: what the group has committed of it. Nothing behind it is read."""
 
     @property
     def end(self) -> int:
@@ -81,7 +83,7 @@ class LogReader:
         self.bounds_asked.append(sorted(partitions))
         there = {name: self.logs[name] for name in partitions if name in self.logs}
         return {
-            name: None if name in self.leaderless else Bounds(log.first, log.end, log.topic_id)
+            name: None if name in self.leaderless else Bounds(log.first, log.end, log.topic_id, log.limit)
             for name, log in there.items()
         }
 
@@ -101,7 +103,7 @@ class LogReader:
             return None
         if not log.first <= at <= log.end:
             return self._stopped(partition, at)
-        readable = log.entries[: len(log.entries) - log.held_back]
+        readable = log.entries[: min(log.end - log.held_back, log.end if log.limit is None else log.limit) - log.first]
         entries = readable[at - log.first :][: self.batch_records]
         if not entries:
             return None

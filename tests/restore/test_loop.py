@@ -77,6 +77,15 @@ def test_an_active_task_waits_for_what_an_open_transaction_holds_back():
     assert stores.data == {"s": dict(records(4))}
 
 
+@pytest.mark.parametrize(("committed", "restored"), [(0, 0), (3, 3), (5, 5), (9, 5)])
+def test_a_source_topic_is_read_to_what_is_committed_or_to_its_end(committed: int, restored: int):
+    """It ends before the committed offset where it has lost its last records."""
+    loop, stores = restorer(LogReader({P0: Log(entries=records(5), limit=committed)})), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop)) == [Restored(T0, stores)]
+    assert stores.data.get("s", {}) == dict(records(restored))
+
+
 def test_a_standby_is_tailed_and_never_restored():
     log = Log(entries=records(4))
     loop, stores = restorer(LogReader({P0: log})), DictStores()

@@ -30,6 +30,20 @@ KINDS: Mapping[str, Callable[[Path], TaskStores]] = {
     ),
 }
 
+SOURCE = TopicPartition("in", 3)
+SOURCES = frozenset({SOURCE.topic})
+
+KINDS_OF_A_TABLE: Mapping[str, Callable[[Path], TaskStores]] = {
+    "on disk": lambda path: open_task_stores(path, ["counts", "totals"], sources=SOURCES),
+    "in memory": lambda _: MemoryStores(["counts", "totals"], SOURCES),
+    "counts on disk, totals in memory": lambda path: MixedStores(
+        open_task_stores(path, ["counts"], sources=SOURCES), {"totals": SOURCE}, SOURCES
+    ),
+    "counts in memory, totals on disk": lambda path: MixedStores(
+        open_task_stores(path, ["totals"], sources=SOURCES), {"counts": COUNTS}, SOURCES
+    ),
+}
+
 
 @pytest.fixture(params=KINDS)
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TaskStores]:
@@ -84,6 +98,18 @@ def test_an_offset_that_goes_back_is_damage_and_nothing_is_written(
         getattr(stores, how)({"counts": [(b"k", b"2")], "totals": [(b"k", b"2")]}, {COUNTS: 6, TOTALS: 6} | {back: 3})
     assert (stores.get("counts", b"k"), stores.get("totals", b"k")) == (b"1", b"1")
     assert dict(stores.offsets()) == {COUNTS: 5, TOTALS: 5}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_A_TABLE)
+def test_the_offset_of_a_source_topic_may_go_back(kind: str, tmp_path: Path) -> None:
+    stores = KINDS_OF_A_TABLE[kind](tmp_path / "0_3")
+    for value, offset in ((b"new", 5), (b"old", 3)):
+        stores.write({"counts": [(b"k", value)], "totals": [(b"k", value)]}, {COUNTS: 5, SOURCE: offset})
+    assert (stores.get("totals", b"k"), dict(stores.offsets())) == (b"old", {COUNTS: 5, SOURCE: 3})
+    with pytest.raises(StoreDamaged, match=f"is at offset 5 of {COUNTS}, which has gone back to 4"):
+        stores.write({}, {COUNTS: 4, SOURCE: 2})
+    assert dict(stores.offsets()) == {COUNTS: 5, SOURCE: 3}
+    stores.close()
 
 
 def test_closed_stores_say_so_and_closing_twice_is_fine(stores: TaskStores) -> None:

@@ -1,7 +1,8 @@
 """The real processing loop on a broker in memory, turned by the test, with a clock that the test moves.
 
 Each task reads one partition of ``in``, counts its records in the store ``totals``, and writes the offset of each to
-its partition of ``out``. A test may let the producer hold back its acknowledgements, or fail the next one.
+its partition of ``out``. With ``table`` the changelog of the store is ``in``. A test may let the producer hold back
+its acknowledgements, or fail the next one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from kstreams_assign import Config, Record, Task, TaskId, TopicPartition
+from kstreams_assign import Config, Record, Store, Task, TaskId, TopicPartition
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.state.lags import OffsetSums
@@ -85,6 +86,7 @@ class Room:
         self,
         *,
         exactly_once: bool,
+        table: bool = False,
         partitions: int = 2,
         work: Work = lambda _partition, _offsets: None,
         restoring: Restoring | None = None,
@@ -104,10 +106,11 @@ class Room:
             processing_guarantee="exactly_once_v2" if exactly_once else "at_least_once",
         )
         self.producer = (Transactions if exactly_once else Producer)(self.broker, clocks.wall_ms)
-        self.stores = {task_of(number): MemoryStores(["totals"]) for number in range(partitions)}
+        flow = Flow.of(["in"], [Store("totals", source="in") if table else "totals"], ["out"])
+        sources = frozenset({"in"}) if table else frozenset[str]()
+        self.stores = {task_of(number): MemoryStores(["totals"], sources) for number in range(partitions)}
         self.labour = Functions([self._count], config, now_ms=clocks.monotonic_ms)
         log = EventLog("process", None, clocks.wall_ms)
-        flow = Flow.of(["in"], ["totals"], ["out"])
         self.loop = Processor(
             config,
             [flow],

@@ -97,6 +97,7 @@ class World:
         self.restoring = RestoreThread()
         self.room = self.restoring.room = Room(
             exactly_once=self.exactly_once,
+            table=seed % 3 == 0,
             partitions=PARTITIONS,
             work=self.work,
             restoring=self.restoring,

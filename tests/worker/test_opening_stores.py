@@ -98,6 +98,22 @@ def test_a_store_that_moves_to_memory_and_back_starts_empty_and_the_other_stays(
         stores.close()
 
 
+@pytest.mark.parametrize("in_memory", [(), ("kept",), ("quick",), ("kept", "quick")], ids=str)
+def test_a_table_of_its_source_topic_may_go_back_with_it_wherever_it_is_kept(
+    directory: StateDirectory, in_memory: tuple[str, ...]
+) -> None:
+    table, other = TopicPartition("in", 3), TopicPartition("app-quick-changelog", 3)
+    shape = shape_of(
+        Store("kept", source="in", in_memory="kept" in in_memory), Store("quick", in_memory="quick" in in_memory)
+    )
+    with closing(opened(directory, shape)) as stores:
+        stores.write({"kept": [(b"k", b"new")]}, {table: 5, other: 5})
+        stores.write({"kept": [(b"k", b"old")]}, {table: 3})
+        assert (stores.get("kept", b"k"), dict(stores.offsets())) == (b"old", {table: 3, other: 5})
+        with pytest.raises(StoreDamaged):
+            stores.write({}, {other: 4})
+
+
 def test_a_damaged_database_beside_a_store_in_memory_is_damage(directory: StateDirectory) -> None:
     stores = opened(directory, MIXED)
     fill(stores)

@@ -12,9 +12,10 @@ import pytest
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.allowed_values import GUARANTEES
-from kstreams_assign.errors import KeyNotLocal
+from kstreams_assign.errors import CommitDeferred, KeyNotLocal
 from kstreams_assign.events import RunningEvent
 from tests.worker.app import PATIENCE_S, Running, until
+from tests.worker.loop_in_memory import COMMIT_INTERVAL_MS, Room, source, task_of
 
 PARTITIONS = 2
 KEYS = [b"user-%d" % n for n in range(40)]
@@ -97,6 +98,38 @@ def test_a_standby_follows_the_commits_and_takes_over_warm(table: Table) -> None
     table.send(b"last")
     until(lambda: len(table.seen) == 3 * len(KEYS))
     assert set(table.seen[-len(KEYS) :]) == {(b"value-2", b"last")}
+
+
+@pytest.mark.parametrize("how", ["a lost membership", "a failed delivery"])
+def test_a_table_that_is_ahead_of_the_committed_offset_goes_back_with_it(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A commit that a rebalance defers is in the store, and its offset is not committed."""
+    room = Room(exactly_once=False, table=True, max_poll_records=5)
+
+    def defer(*_: object, **__: object) -> None:
+        raise CommitDeferred("the group rebalances")
+
+    room.adopt(1, [0])
+    room.turn(3)
+    with monkeypatch.context() as rebalance:
+        rebalance.setattr(room.member, "commit", defer)
+        room.put(0, 30)
+        room.turn(20, after_ms=COMMIT_INTERVAL_MS)
+        stores = room.stores[task_of(0)]
+        assert (stores.offsets(), room.committed(0)) == ({source(0): 30}, 0)
+    if how == "a lost membership":
+        room.loop.drop_all(how)
+        room.adopt(2, [0])
+    else:
+        room.put(0, 1)
+        room.producer.fails_next = True
+    at: list[int] = []
+    room.work = lambda _partition, _offsets: at.append(stores.offsets()[source(0)])
+    room.turn(30, after_ms=COMMIT_INTERVAL_MS)
+    assert min(at) < 30, "the store has not gone back"
+    assert room.committed(0) == room.broker.end(source(0)) == stores.offsets()[source(0)]
+    assert set(room.outputs(0)) == set(range(room.committed(0)))
 
 
 def held_by(running: Running) -> set[bytes | None]:
