@@ -51,8 +51,9 @@ class Restarts:
     """The restarts that a decision has to consider.
 
     ``away``: awaited processes that are not in the group. ``back``: what each process ran that is in the group again.
-    ``leaving``: how long each process that announces its restart in this generation may be awaited. ``announced``:
-    those of them that no earlier generation awaits.
+    ``leaving``: how long each process that announces its restart in this generation may be awaited; for the rest of an
+    earlier time, if those that knew of its return in between are gone. ``announced``: those of them that no earlier
+    generation awaits.
     """
 
     away: Mapping[UUID, AwaitedProcess] = field(default_factory=dict)

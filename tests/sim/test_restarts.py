@@ -112,6 +112,10 @@ def test_a_join_that_waits_for_a_dead_member_does_not_prolong_a_wait(seed):
     assert play(Script.draw(seed, faults=True, exactly_once=True)).violations == ()
 
 
+def test_a_second_restart_has_the_rest_of_the_first_time_if_those_who_knew_of_the_return_are_gone():
+    assert play(Script.draw(230_025_228, faults=True, exactly_once=True)).violations == ()
+
+
 SOME_MISSED_IT = [5_000_024, 5_000_032, 5_000_035, 5_000_202]
 """Some member did not get the assignment from which the others know who is awaited."""
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from kstreams_assign.assign import check
 from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
+from kstreams_assign.group.view import GroupView
 from kstreams_assign.sim.checkers.checker import Checker
 from kstreams_assign.sim.checkers.present import is_of_this_generation
 from kstreams_assign.sim.reading import read_group
@@ -30,7 +31,8 @@ class WaitsAreAnnounced(Checker):
     that was back only if no member that joins knows it: then the announced time still limits the wait.
 
     Whom the newest assignment of those that join awaits, the decision awaits, too, in the first half of the time at
-    least: a leader that has just joined may count down too much.
+    least: a leader that has just joined may count down too much. A process that was back and announces its next restart
+    has what is left of the first time, if no member that joins knows that it was back.
     """
 
     invariant = "tasks wait as announced"
@@ -62,7 +64,7 @@ class WaitsAreAnnounced(Checker):
             self._check_kept(decision.awaited.keys() | view.processes.keys(), joined, now_ms)
         for announcing in view.restarting:
             self._announced_ms[announcing] = now_ms
-            self._kept_until_ms.setdefault(announcing, now_ms + max_ms / 2)
+            self._kept_until_ms.setdefault(announcing, now_ms + _time_left_ms(view, announcing, max_ms) / 2)
             self._know_it_is_back.pop(announcing, None)
         self._check_plan(decision)
         if decision.wait_ends_ms is not None:
@@ -112,3 +114,11 @@ class WaitsAreAnnounced(Checker):
         generation = self.world.coordinator.generation
         if (generation, self._decisions) == rebalance and self.world.processes:
             self.report_violation(f"no rebalance ends the wait of generation {generation}")
+
+
+def _time_left_ms(view: GroupView, announcing: UUID, max_ms: int) -> int:
+    """Return how long a process that announces its restart may be awaited."""
+    reports = [awaited for _, awaited in view.reports_of_awaited]
+    if reports and all(announcing in awaited for awaited in reports):
+        return min(max_ms, *(awaited[announcing].left_ms for awaited in reports))
+    return max_ms
