@@ -14,7 +14,7 @@ from typing import Any
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.outputs import SessionOutputs
-from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX
+from kstreams_assign.sidecar.poll import POLLED_BYTES_MAX, TIMER_KEY_BYTES_MAX
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.prefixes import prefix_end
@@ -28,7 +28,6 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
-TIMER_KEY_BYTES_MAX = 4_096  # a poll's timers have to fit into a frame
 
 Fields = Mapping[str, Any]
 
@@ -37,7 +36,8 @@ Fields = Mapping[str, Any]
 class Limits:
     """What a session may ask for. ``partition_counts`` are of the topology's topics.
 
-    ``written_bytes_max`` may be uncommitted; an answer to ``poll`` has about ``polled_bytes_max``.
+    ``written_bytes_max`` may be uncommitted; the records of an answer to ``poll`` have at most ``polled_bytes_max``,
+    unless there is only one.
     """
 
     records_max: int

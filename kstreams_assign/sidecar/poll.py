@@ -1,4 +1,7 @@
-"""The answer to a poll, by records or by columns, bounded in records and bytes."""
+"""The answer to a poll, by records or by columns, bounded in records and bytes.
+
+All sizes here are upper bounds of what msgpack writes, so an answer that fits by them fits into a frame.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,31 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.record import Record
-from kstreams_assign.tasks.timers import Timer
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX, Timer
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX
 from kstreams_assign.worker.running import Running
 
 POLLED_BYTES_MAX = 8 << 20
-"""Of keys, values and headers; well below a frame, whatever is put around them."""
+"""Of all records of an answer; a record that has more comes alone."""
 
-RECORD_BYTES = 64
-"""What a record costs beside its key, value and headers, at most nearly."""
+ROW_BYTES = 128
+"""Of a record beside its task, topic, key, value and headers: field names, numbers, and the lengths of the fields."""
 
-
-_KEY, _VALUE, _HEADERS = itemgetter(4), itemgetter(5), itemgetter(6)
-
+HEADER_BYTES = 11
+"""Of a header beside its name and value."""
 
 TIMERS_MAX = 1_000
-"""Timers of one answer: with the longest keys they take half of the bytes above."""
+"""Timers of one answer: with the longest keys they take about half of ``POLLED_BYTES_MAX``."""
+
+TIMER_KEY_BYTES_MAX = 4_096
+TIMER_BYTES_MAX = 64 + TIMER_KEY_BYTES_MAX + NAME_BYTES_MAX
+
+_ANSWER_BYTES = 128
+"""Of an answer beside its records, timers and stream times."""
+
+_STREAM_TIME_BYTES = 40
+
+_KEY, _VALUE, _HEADERS = itemgetter(4), itemgetter(5), itemgetter(6)
 
 
 class DueTimer(NamedTuple):
@@ -41,14 +54,25 @@ class Batch(NamedTuple):
     records: Sequence[Record]
 
 
+def room_bytes(tasks: int) -> int:
+    """Return how many bytes records and timers may have in an answer that has the stream times of so many tasks."""
+    return FRAME_BYTES_MAX - _ANSWER_BYTES - tasks * _STREAM_TIME_BYTES
+
+
+def first_bytes(batch: Batch) -> int:
+    """Return the bytes of a batch's first record in an answer."""
+    return _overhead(batch) + _size(batch.records[0])
+
+
 def split(batch: Batch, records_max: int, bytes_max: int) -> tuple[Batch, Batch | None, int]:
     """What fits of a batch (one record at least), what is left, and how many bytes fit."""
     records = batch.records if len(batch.records) <= records_max else batch.records[:records_max]
+    overhead = _overhead(batch)
     if not any(map(_HEADERS, records)):
-        size = RECORD_BYTES * len(records) + _bytes(map(_KEY, records)) + _bytes(map(_VALUE, records))
+        size = overhead * len(records) + _bytes(map(_KEY, records)) + _bytes(map(_VALUE, records))
         if size <= bytes_max:
             return _cut(batch, len(records), size)
-    sizes = list(accumulate(map(_size, records)))
+    sizes = list(accumulate(overhead + _size(record) for record in records))
     count = max(1, sum(size <= bytes_max for size in sizes))
     return _cut(batch, count, sizes[count - 1])
 
@@ -59,14 +83,20 @@ def _cut(batch: Batch, count: int, size: int) -> tuple[Batch, Batch | None, int]
     return batch._replace(records=batch.records[:count]), batch._replace(records=batch.records[count:]), size
 
 
+def _overhead(batch: Batch) -> int:
+    return ROW_BYTES + len(str(batch.running.task.id)) + len(batch.partition.topic)
+
+
 def _bytes(values: Iterable[bytes | None]) -> int:
     return sum(map(len, filter(None, values)))
 
 
 def _size(record: Record) -> int:
-    size = RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
+    size = len(record.key or b"") + len(record.value or b"")
     if record.headers:
-        size += sum(len(name) * 4 + len(value or b"") + 16 for name, value in record.headers)
+        size += sum(
+            len(name.encode(errors="replace")) + len(value or b"") + HEADER_BYTES for name, value in record.headers
+        )
     return size
 
 

@@ -24,12 +24,23 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.outputs import SessionOutputs
-from kstreams_assign.sidecar.poll import TIMERS_MAX, Batch, DueTimer, as_columns, as_records, as_timers, split
+from kstreams_assign.sidecar.poll import (
+    TIMER_BYTES_MAX,
+    TIMERS_MAX,
+    Batch,
+    DueTimer,
+    as_columns,
+    as_records,
+    as_timers,
+    first_bytes,
+    room_bytes,
+    split,
+)
 from kstreams_assign.sidecar.query_requests import Port, QueryRequests
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks, Unreadable
 from kstreams_assign.tasks.commit import CommitEnd
-from kstreams_assign.tasks.dead_letters import Failure
+from kstreams_assign.tasks.dead_letters import Failure, failure_of
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
@@ -39,11 +50,12 @@ from kstreams_assign.worker.running import Running
 
 
 class _Order:
-    """A request that waits for its answer."""
+    """A request that waits for its answer. ``begins``: how many times a task had begun when it arrived."""
 
-    def __init__(self, port: Port, request: Request) -> None:
+    def __init__(self, port: Port, request: Request, begins: int) -> None:
         self.port = port
         self.request = request
+        self.begins = begins
         self.deadline_ms = monotonic_ms() + request.fields.get("timeout_ms", 0)
 
     def answer(self, ok: object) -> None:
@@ -82,7 +94,6 @@ class RequestHandler(Labour):
         self._sealed: _Order | None = None
         self._committing: list[_Order] = []
         self._closing: list[_Order] = []
-        self._uncommitted = 0
         self._assignment: Message | None = None
         self._hosts: tuple[Hosts, Hosts] = {}, {}
         self._stopped = False
@@ -118,7 +129,8 @@ class RequestHandler(Labour):
         if request.op == "query":  # it waits for other processes, or for the loop itself
             self.queries.submit(port, request)
             return
-        self._loop.order(lambda: self._take(_Order(port, request)))
+        order = _Order(port, request, self._session_tasks.begins_total)
+        self._loop.order(lambda: self._take(order))
 
     def leave(self, port: Port) -> None:
         """A session is over: what it did not commit is dropped, and its input is read again."""
@@ -130,7 +142,7 @@ class RequestHandler(Labour):
         if not self._polls or self._backlog:
             return 0
         wanted = int(self._polls[0].request.fields["max_records"])
-        return max(0, min(wanted, self._limits.records_max - self._uncommitted))
+        return max(0, min(wanted, self._limits.records_max - self._session_tasks.polled_count))
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         self._backlog.append(Batch(running, partition, records))
@@ -207,7 +219,7 @@ class RequestHandler(Labour):
         self._assignment, self._session_tasks.restoring = None, frozenset()
         self._backlog.clear()
         failed = [*self._committing, *([self._sealed] if self._sealed else [])]
-        self._committing, self._sealed, self._uncommitted = [], None, 0
+        self._committing, self._sealed = [], None
         self._ops.forget_sizes()
         self._outputs.take_failure()
         _refuse_all(failed, "commit_failed", reason)
@@ -281,7 +293,6 @@ class RequestHandler(Labour):
         offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]
         self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
         self._ops.forget_sizes()
-        self._uncommitted = 0
         self._sealed = order
 
     def _reject(self, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,7 +348,6 @@ class RequestHandler(Labour):
         self._polls.clear()
         read = {batch.partition: 0 for batch in self._backlog}
         self._backlog.clear()
-        self._uncommitted = 0
         self._ops.forget_sizes()
         positions = self._session_tasks.roll_back(read)
         if positions:
@@ -353,46 +363,95 @@ class RequestHandler(Labour):
     def _serve_polls(self) -> None:
         while self._polls:
             order = self._polls[0]
-            timers = self._take_timers(int(order.request.fields["max_timers"]))
-            if self._backlog or timers:
-                self._answer_poll(order, self._fill(int(order.request.fields["max_records"])), timers)
-            elif self._uncommitted >= self._limits.records_max:
-                text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
-                order.refuse(refused("uncommitted_limit", text))
-                self._polls.popleft()
-                continue
-            elif monotonic_ms() >= order.deadline_ms:
-                self._answer_poll(order, [], [])
+            try:
+                answer = self._serve_poll(order)
+            except SidecarRefused as error:
+                order.refuse(error)
             else:
-                return
+                if answer is None:
+                    return
+                order.answer(answer)
+                self._session_tasks.poll_answered(order.begins)
             self._polls.popleft()
-            self._session_tasks.poll_answered()
 
-    def _answer_poll(self, order: _Order, batches: Sequence[Batch], timers: Sequence[DueTimer]) -> None:
-        answer = (as_columns if order.request.fields["columns"] else as_records)(batches)
-        if order.request.fields["max_timers"]:
+    def _serve_poll(self, order: _Order) -> dict[str, Any] | None:
+        """Return the answer to a poll; None while it waits. Raises ``SidecarRefused``.
+
+        A poll that was sent before a task returned brings nothing, at once: the session cannot write for the task yet.
+        """
+        fields = order.request.fields
+        if self._session_tasks.returned_since(order.begins):
+            return self._make_answer(fields, [], [])
+        room = room_bytes(len(self._session_tasks.running()) if fields["max_timers"] else 0)
+        room_of_timers = room - self._pass_over_unfit(room)
+        timers = self._take_timers(min(fields["max_timers"], TIMERS_MAX, room_of_timers // TIMER_BYTES_MAX))
+        if self._backlog or timers:
+            return self._make_answer(
+                fields, self._fill(fields["max_records"], room - len(timers) * TIMER_BYTES_MAX), timers
+            )
+        uncommitted = self._session_tasks.polled_count
+        if uncommitted >= self._limits.records_max:
+            text = f"{uncommitted} polled records are not committed: commit first (buffered_records_max)"
+            raise refused("uncommitted_limit", text)
+        return self._make_answer(fields, [], []) if monotonic_ms() >= order.deadline_ms else None
+
+    def _make_answer(
+        self, fields: Mapping[str, Any], batches: Sequence[Batch], timers: Sequence[DueTimer]
+    ) -> dict[str, Any]:
+        answer = (as_columns if fields["columns"] else as_records)(batches)
+        if fields["max_timers"]:
             answer |= {"timers": as_timers(timers), "stream_times_ms": self._session_tasks.stream_times_ms()}
-        order.answer(answer)
+        return answer
+
+    def _pass_over_unfit(self, room: int) -> int:
+        """Set aside the next records as long as they do not fit an answer; return the bytes of the first that does.
+
+        Raises ``SidecarRefused`` where ``on_error`` is ``fail``; the record stays the next.
+        """
+        while self._backlog:
+            batch = self._backlog[0]
+            size = first_bytes(batch)
+            if size <= room:
+                return size
+            self._pass_over(batch, size, room)
+            self._backlog.popleft()
+            if len(batch.records) > 1:
+                self._backlog.appendleft(batch._replace(records=batch.records[1:]))
+        return 0
+
+    def _pass_over(self, batch: Batch, size: int, room: int) -> None:
+        task, record = batch.running.task.id, batch.records[0]
+        text = f"{batch.partition} at offset {record.offset}: has {size:,} bytes; an answer takes at most {room:,}"
+        if not self.bad_records.sets_aside(task):
+            fix = f"set on_error of subtopology {task.subtopology} to 'skip' or 'dead_letter' to go on behind it"
+            raise refused("too_large", f"{text}; {fix}")
+        error = refused("too_large", text)
+        response = self.bad_records.response(task, record, error)
+        self._session_tasks.pass_over(
+            batch.running,
+            batch.partition,
+            record,
+            lambda: self.bad_records.set_aside(task, record, failure_of(error), response, error.code),
+        )
 
     def _take_timers(self, timers_max: int) -> list[DueTimer]:
         """Timers that are due, of all tasks; they count as polled records do."""
         due: list[DueTimer] = []
-        left = min(timers_max, TIMERS_MAX, self._limits.records_max - self._uncommitted)
+        left = min(timers_max, self._limits.records_max - self._session_tasks.polled_count)
         for task in self._session_tasks.running() if left > 0 else ():
             try:
                 due += [DueTimer(task, timer) for timer in self._session_tasks.take_timers(task, left - len(due))]
             except StateError as error:
                 self._loop.broken(task, error)
-        self._uncommitted += len(due)
         return due
 
-    def _fill(self, records_max: int) -> list[Batch]:
-        """The next batches for an answer; what does not fit stays."""
+    def _fill(self, records_max: int, room: int) -> list[Batch]:
+        """The next batches for an answer; what does not fit stays. A single record may have ``room`` bytes."""
         chosen: list[Batch] = []
         records_left, bytes_left = records_max, self._limits.polled_bytes_max
         while self._backlog and records_left > 0 and bytes_left > 0:
             fits, rest, size = split(self._backlog.popleft(), records_left, bytes_left)
-            if size > bytes_left and chosen:
+            if size > (bytes_left if chosen else room):
                 self._backlog.appendleft(
                     fits if rest is None else fits._replace(records=[*fits.records, *rest.records])
                 )
@@ -402,7 +461,6 @@ class RequestHandler(Labour):
             chosen.append(fits)
             records_left, bytes_left = records_left - len(fits.records), bytes_left - size
             self._session_tasks.polled(fits.running, fits.partition, fits.records)
-            self._uncommitted += len(fits.records)
         return chosen
 
 

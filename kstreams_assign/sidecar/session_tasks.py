@@ -32,13 +32,17 @@ class SessionTask:
     """One running task. ``polled``: next offsets of what the session has polled since it last sealed.
 
     ``rejected``: by partition and offset, the dead letters of rejected records; each leaves with the commit of its
-    offset. ``timers``: those that it has polled and that are not done. ``stale``: the task left and returned while the
-    session was open. Until the next poll, what the session writes may depend on records from before.
+    offset. ``timers``: those that it has polled and that are not done. ``count``: how many records and timers it has
+    polled since it last sealed. ``began``: ``begins_total`` once it had begun. ``stale``: the task left and returned
+    while the session was open. Until a poll that was sent after that is answered, what the session writes may depend on
+    records from before.
     """
 
     running: Running
+    began: int
     stale: bool
     polled: dict[TopicPartition, int] = field(default_factory=dict)
+    count: int = 0
     wrote: bool = False
     timers: list[Timer] = field(default_factory=list)
     rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
@@ -71,7 +75,7 @@ class SessionTask:
         if chosen or self.wrote:
             self.running.seal(chosen)
         self.polled = {p: at for p, at in self.polled.items() if chosen.get(p, -1) < at}
-        self.wrote = False
+        self.count, self.wrote = 0, False
 
 
 class SessionTasks:
@@ -83,10 +87,13 @@ class SessionTasks:
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._seen: set[TaskId] = set()
         self.restoring: frozenset[TaskId] = frozenset()
+        self.begins_total = 0
+        """How many times a task has begun; may be read from any thread."""
 
     def begins(self, running: Running) -> None:
         task = running.task.id
-        self._tasks[task] = SessionTask(running, stale=task in self._seen)
+        self.begins_total += 1
+        self._tasks[task] = SessionTask(running, self.begins_total, stale=task in self._seen)
         self._task_of.update(dict.fromkeys(running.offsets.positions, task))
         self._seen.add(task)
 
@@ -106,6 +113,11 @@ class SessionTasks:
             session_task.polled or session_task.timers or session_task.wrote for session_task in self._tasks.values()
         )
 
+    @property
+    def polled_count(self) -> int:
+        """Return how many records and timers of the running tasks the session has polled since it last sealed."""
+        return sum(session_task.count for session_task in self._tasks.values())
+
     def to_read(self, task: TaskId) -> SessionTask:
         """Raises ``SidecarRefused`` for a task that does not run here."""
         session_task = self._tasks.get(task)
@@ -116,7 +128,7 @@ class SessionTasks:
         return session_task
 
     def to_write(self, task: TaskId) -> SessionTask:
-        """Raises ``SidecarRefused``, also for a task that ran elsewhere since the session's last poll."""
+        """Raises ``SidecarRefused``, also for a task that left and returned since the session sent its last poll."""
         session_task = self.to_read(task)
         if session_task.stale:
             raise refused("task_migrated", f"task {task} was revoked and assigned again; poll its records again")
@@ -149,11 +161,23 @@ class SessionTasks:
 
         What it writes has the time of the last of them, unless the request has a time.
         """
-        self._tasks[running.task.id].polled[partition] = records[-1].offset + 1
+        self._see(running, partition, records)
         if self._sets_aside(running.task.id):
             running.workspace.save()
-        running.saw(partition, records)
         running.workspace.at_work.record = records[-1]
+
+    def pass_over(
+        self, running: Running, partition: TopicPartition, record: Record, set_aside: Callable[[], Sequence[Row]]
+    ) -> None:
+        """Set a record aside that the session does not get; it counts as polled."""
+        self._see(running, partition, [record]).reject(record, set_aside)
+
+    def _see(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> SessionTask:
+        session_task = self._tasks[running.task.id]
+        session_task.polled[partition] = records[-1].offset + 1
+        session_task.count += len(records)
+        running.saw(partition, records)
+        return session_task
 
     def take_timers(self, task: TaskId, timers_max: int) -> list[Timer]:
         """Take timers of a task that are due, for the session; none of a paused task. Raises ``StateError``."""
@@ -161,6 +185,7 @@ class SessionTasks:
         timers = [] if session_task.running.paused else session_task.running.timing.take(timers_max)
         if timers:
             session_task.timers += timers
+            session_task.count += len(timers)
             session_task.running.workspace.at_work.record = at_time(timers[-1].at_ms)
         return timers
 
@@ -174,10 +199,15 @@ class SessionTasks:
         session_task = self._tasks.get(running.task.id)
         return {**running.offsets.done_to(), **(session_task.polled if session_task else {})}
 
-    def poll_answered(self) -> None:
-        """From now on the session knows which tasks returned."""
+    def returned_since(self, begins: int) -> bool:
+        """Return whether a task left, and returned after the first ``begins`` begins."""
+        return any(session_task.stale and session_task.began > begins for session_task in self._tasks.values())
+
+    def poll_answered(self, begins: int) -> None:
+        """The session knows which tasks had returned when it sent its poll, after the first ``begins`` begins."""
         for session_task in self._tasks.values():
-            session_task.stale = False
+            if session_task.began <= begins:
+                session_task.stale = False
 
     def seal(self, offsets: Mapping[TopicPartition, int] | None, *, timers: bool) -> None:
         """Put everything written and these offsets (None: of all that was polled) into the next commit.
@@ -221,7 +251,7 @@ class SessionTasks:
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.running.roll_back(at)
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
-            session_task.rejected = {}
+            session_task.count, session_task.rejected = 0, {}
             if session_task.running.timing.declared is not None:
                 session_task.timers = []
                 session_task.running.timing.timer_queue.forget()

@@ -16,13 +16,14 @@ from kstreams_assign import Record, TopicPartition
 from kstreams_assign.adapters.confluent import RecordProducer, TopicReader
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
-from kstreams_assign.events import ListeningEvent, TransactionAbortedEvent
+from kstreams_assign.events import ListeningEvent, RecordSetAsideEvent, TransactionAbortedEvent
 from kstreams_assign.sidecar import server
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.server import WAITING_MAX
 from kstreams_assign.tasks.dead_letters import read_dead_letter
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX
 from tests.sidecar.fuzz import polite_session, run
-from tests.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
+from tests.sidecar.shop import PARTITIONS, STORE, WITHIN_S, Shop, add_up, add_up_until, sink_of
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
@@ -385,6 +386,30 @@ def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
             offsets += [record.offset for record in records]
         assert max(counts) < 10
         assert offsets == sorted(offsets)
+
+
+def test_an_input_record_that_fits_no_frame_is_not_committed_before_it_is_set_aside(shop: Shop) -> None:
+    large = f"{shop.name}-large"
+    limit = {"max.message.bytes": str(2 * FRAME_BYTES_MAX)}
+    shop.admin.create_topics({large: 1}, WITHIN_S, configs={large: limit})
+    client = {"message.max.bytes": str(2 * FRAME_BYTES_MAX)}
+    with closing(RecordProducer(shop.broker, client, delivery_timeout_ms=60_000)) as producer:
+        for value in (b"1", bytes(FRAME_BYTES_MAX), b"3"):
+            producer.produce(large, 0, b"k", value)
+        producer.flush(WITHIN_S)
+    subtopology = {"sources": [large], "stores": [STORE]}
+    shop.start(topology={"subtopology": [subtopology]})
+    with shop.connect() as session:
+        assert [record.offset for record in session.poll(10, 30_000)] == [0]
+        with pytest.raises(SidecarRefused, match="too_large"):
+            session.poll(10, 30_000)
+        session.commit()
+    shop.sidecars.pop().stop()
+    skipping = shop.start(topology={"subtopology": [{**subtopology, "on_error": "skip"}]})
+    with shop.connect() as session:
+        assert [record.offset for record in session.poll(10, 30_000)] == [2]
+        session.commit()
+    assert [event.offset for event in skipping.events if isinstance(event, RecordSetAsideEvent)] == [1]
 
 
 def test_hostile_frames_change_neither_the_worker_nor_the_counts(shop: Shop) -> None:

@@ -37,6 +37,7 @@ from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))
 TASK, INPUT = TaskId(0, 0), TopicPartition("orders", 0)
+OTHER_TASK, OTHER_INPUT = TaskId(0, 1), TopicPartition("orders", 1)
 LAST_MS = 5_000
 """The time of the last record that ``bring`` brings."""
 
@@ -74,13 +75,22 @@ class Stand:
         self.handler.open(self.port)
 
     def begin(self, global_tables: Views = NO_TABLES) -> None:
-        times = {INPUT: PartitionTime()}
-        workspace = TaskWorkspace(
-            TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times, global_tables=global_tables
-        )
-        self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
+        self.running = self._running(TASK, INPUT, global_tables)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.handler.begins(self.running)
+
+    def begin_another(self) -> Running:
+        """Let a second task run, of the partition ``OTHER_INPUT``."""
+        running = self._running(OTHER_TASK, OTHER_INPUT)
+        self.handler.begins(running)
+        return running
+
+    def _running(self, task: TaskId, partition: TopicPartition, global_tables: Views = NO_TABLES) -> Running:
+        times = {partition: PartitionTime()}
+        workspace = TaskWorkspace(
+            task, SHAPE, {"out": "out"}, self.stores, AtWork(0), times, global_tables=global_tables
+        )
+        return Running(workspace, InputOffsets({partition: 10}), times)
 
     def order(self, work) -> None:
         work()
@@ -188,7 +198,8 @@ def test_a_commit_that_a_rebalance_deferred_is_answered_with_the_next_completed_
 def test_a_poll_that_is_refused_does_not_tell_the_session_that_a_task_has_returned(stand):
     """Until a poll brings something, what the session writes may be for records that it will get again."""
     stand.ask("poll", max_records=100, timeout_ms=60_000)
-    stand.bring(10, 100)
+    stand.handler.work(stand.begin_another(), OTHER_INPUT, [Record("orders", 1, n, 5, b"k", b"v") for n in range(100)])
+    stand.handler.turn()
     stand.handler.ends(TASK)
     stand.handler.failed([TASK], "its store was repaired")
     stand.begin()

@@ -12,7 +12,8 @@ from kstreams_assign.events import Event, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.sidecar.messages import read_request
-from kstreams_assign.sidecar.ops import TIMER_KEY_BYTES_MAX, Limits
+from kstreams_assign.sidecar.ops import Limits
+from kstreams_assign.sidecar.poll import TIMER_KEY_BYTES_MAX
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.sidecar.settings import read_topology
 from kstreams_assign.tasks.commit import CommitEnd
