@@ -33,7 +33,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
-from tests.chaos.reading import records
+from tests.chaos.reading import Unreadable, records
 
 CHANGELOG = f"{APPLICATION}-{STORE}-changelog"
 PATIENCE_S = 600
@@ -86,7 +86,18 @@ def create_topics(servers: str, tasks: int) -> None:
 def largest_group_record(servers: str) -> int:
     """Return the bytes of the largest record of the group's metadata that the brokers have written."""
     key = encode_offsets_key(GroupMetadataKey(APPLICATION))
-    return max(len(message.value() or b"") for message in records(servers, OFFSETS_TOPIC) if message.key() == key)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            written = [
+                len(message.value() or b"") for message in records(servers, OFFSETS_TOPIC) if message.key() == key
+            ]
+        except Unreadable as cause:  # a busy broker may refuse once
+            if time.monotonic() > deadline:
+                raise
+            print(f"reading the group's records again: {cause}", file=sys.stderr)
+        else:
+            return max(written)
 
 
 class Group:

@@ -292,7 +292,7 @@ class Restorer:
         if job.leaderless == LEADERLESS_REPORTED:
             names = ", ".join(map(str, sorted(leaderless)))
             _log.warning(
-                "%s waits for its changelog %s: its leader does not answer; the restore tries again",
+                "%s waits for its changelog %s: the brokers do not say where it ends; the restore tries again",
                 self._name_of(job.task),
                 names,
             )

@@ -64,7 +64,9 @@ class ChangelogReader(Protocol):
         ...
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
-        """Of each partition; one that does not exist yet is left out, and one without a leader just now is None.
+        """Of each partition; one that does not exist yet is left out.
+
+        None: it has no leader just now, or its limit is not known (an open transaction holds it back).
 
         The high watermark and not the last stable offset: an owner-to-be has to wait for what a transaction
         still holds back. Raises ``BrokerUnavailable``.

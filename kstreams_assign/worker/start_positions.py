@@ -1,8 +1,9 @@
 """Where a task starts to read an input partition without a committed offset, or whose offset the brokers deleted.
 
-What lives here: ``auto.offset.reset``. What must not: reading committed offsets, reading input. The idea: "latest" is
-another offset each time it is looked up, and the records between two answers would be lost. So an end offset is
-committed before a record is read, and a failed commit, a restart and another process begin at the same record.
+What lives here: ``auto.offset.reset``. What must not: reading input. The idea: "latest" is another offset each time it
+is looked up, and the records between two answers would be lost. So an end offset is committed before a record is read,
+and a failed commit, a restart and another process begin at the same record. It is committed only if nothing was
+committed under an earlier membership: another member may have owned the partition between two memberships.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ class LogEnds(Protocol):
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]: ...
 
 
+class Committed(Protocol):
+    """The group's committed offsets; partitions without one are absent. Raises ``BrokerUnavailable``."""
+
+    def read(self, partitions: Iterable[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]: ...
+
+
 class Group(Protocol):
     """This member's part in the group. ``member`` and ``commit`` raise ``CommitDeferred`` and ``CommitRefused``."""
 
@@ -40,7 +47,11 @@ class Group(Protocol):
         ...
 
     def commit(
-        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        metadata: Mapping[TopicPartition, str],
+        only_as: MemberId | None = None,
     ) -> None: ...
 
 
@@ -50,10 +61,13 @@ class StartPositions:
     ``internal`` are repartition topics, which are always read from their start: nothing of them may be skipped.
     """
 
-    def __init__(self, config: Config, internal: Collection[str], log_ends: LogEnds, group: Group) -> None:
+    def __init__(
+        self, config: Config, internal: Collection[str], log_ends: LogEnds, committed: Committed, group: Group
+    ) -> None:
         self._latest = config.auto_offset_reset == "latest"
         self._internal = internal
         self._log_ends = log_ends
+        self._committed = committed
         self._group = group
         self._lost: dict[TopicPartition, int] = {}
 
@@ -70,8 +84,9 @@ class StartPositions:
     def resolve(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
         """Return where to start to read each partition; end offsets are committed first.
 
-        Waits briefly for a rebalance under way. Raises ``BrokerUnavailable`` if that or a broker takes longer, and if
-        the partitions are no longer this member's: then read the committed offsets again.
+        Waits briefly for a rebalance under way. Raises ``BrokerUnavailable`` if that or a broker takes longer, if the
+        partitions are no longer this member's, and if an offset was committed meanwhile: then read the committed
+        offsets again.
         """
         at_end = {p for p in partitions if self._latest and p.topic not in self._internal}
         at_start = set(partitions) - at_end
@@ -94,12 +109,18 @@ class StartPositions:
             threading.Event().wait(RETRY_S)
 
     def _commit_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Look up and commit under one membership: in the next one the partitions may be another member's."""
+        """Look up and commit under one membership, under which the committed offsets are read again, too.
+
+        Between two memberships the partitions may have been another member's.
+        """
         member = self._group.member()
+        committed = self._committed.read(partitions, timeout_s)
+        if already := set(partitions) - self.missing(partitions, committed):
+            raise BrokerUnavailable(f"the start of {_listed(already)}: it was committed meanwhile; looking again")
         ends = self._log_ends.end_offsets(partitions, timeout_s)
         if self._group.member() != member or not self._group.owns(partitions):
             raise BrokerUnavailable(f"the start of {_listed(partitions)}: a rebalance came between; looking again")
-        self._group.commit(ends, timeout_s, {})
+        self._group.commit(ends, timeout_s, {}, member)
         return ends
 
 

@@ -85,6 +85,8 @@ from kstreams_assign.worker.waiting import WaitingTasks, look_of
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
 LOOKUP_TIMEOUT_S = 5.0
+LIMIT_TIMEOUT_S = 2.0
+"""All restores wait while the committed offset of a source topic is looked up."""
 LEAVE_TIMEOUT_S = 5.0
 PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
@@ -141,7 +143,7 @@ class Working:
             admin=admin,
             max_records=RESTORE_BATCH_RECORDS,
             read_committed=config.exactly_once,
-            limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
+            limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LIMIT_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
             buffer_bytes=reader_bytes,
@@ -212,7 +214,7 @@ class Working:
             self._ending.set,
             lambda: self._load_meter.loads,
         )
-        self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
+        self._starts = StartPositions(config, shape.repartition_topics, admin, committed, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._ends = FreshEnds(lambda asked: admin.end_offsets(asked, LOOKUP_TIMEOUT_S))
         self.answers = QueryAnswers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import re
 import subprocess
@@ -13,7 +14,14 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, first_contact
 from kstreams_assign.adapters.confluent import admin as module
@@ -94,12 +102,41 @@ def test_what_the_broker_refuses_is_told_with_its_reason(admin):
         admin.create_topics({"not a name": 1}, PATIENCE_S)
 
 
-def test_end_offsets_of_a_partition_that_does_not_exist_are_refused_at_once(admin):
+def test_end_offsets_of_a_partition_that_does_not_exist_are_refused_soon(admin):
     name = new_topic(admin, 1)
     started = time.monotonic()
-    with pytest.raises(BrokerError, match=f"no such partition: {name}-7, {name}x-0"):
+    with pytest.raises(BrokerUnavailable, match=f"no such partition: {name}-7, {name}x-0"):
         admin.end_offsets([TopicPartition(name, 0), TopicPartition(name, 7), TopicPartition(f"{name}x", 0)], PATIENCE_S)
     assert time.monotonic() - started < PATIENCE_S / 2
+
+
+def after_the_first_answer(admin, monkeypatch, change, new):
+    """Ask for ``new`` by ``change`` once the brokers have described topics for the first time."""
+    real, described = admin._admin.describe_topics, []
+
+    def describe(topics, **options):
+        answers = real(topics, **options)
+        if not described:
+            concurrent.futures.wait(answers.values(), PATIENCE_S)
+            concurrent.futures.wait(change([new]).values(), PATIENCE_S)
+        described.append(topics)
+        return answers
+
+    monkeypatch.setattr(admin._admin, "describe_topics", describe)
+    monkeypatch.setattr(module, "_LEARN_S", PATIENCE_S)
+
+
+def test_offsets_of_a_partition_that_the_broker_does_not_know_yet_are_waited_for(broker, admin, monkeypatch):
+    name, raw = new_topic(admin, 1), AdminClient({"bootstrap.servers": broker})
+    after_the_first_answer(admin, monkeypatch, raw.create_partitions, NewPartitions(name, 2))
+    asked = [TopicPartition(name, number) for number in range(2)]
+    assert admin.start_offsets(asked, PATIENCE_S) == dict.fromkeys(asked, 0)
+
+
+def test_offsets_of_a_topic_that_the_broker_does_not_know_yet_are_waited_for(broker, admin, monkeypatch):
+    at, raw = TopicPartition(f"t-{uuid4().hex}", 0), AdminClient({"bootstrap.servers": broker})
+    after_the_first_answer(admin, monkeypatch, raw.create_topics, NewTopic(at.topic, 1))
+    assert admin.end_offsets([at], PATIENCE_S) == {at: 0}
 
 
 def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):

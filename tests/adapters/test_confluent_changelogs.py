@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -11,9 +12,15 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
+from kstreams_assign.adapters.confluent import (
+    ClusterAdmin,
+    CommittedOffsets,
+    ConfluentChangelogReader,
+    SourceLimits,
+)
 from kstreams_assign.adapters.confluent.changelogs import _by_partition
-from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.adapters.confluent.feed import Taken
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.stamped import stamped
@@ -294,6 +301,92 @@ def test_a_partition_that_does_not_exist_brings_nothing_and_has_no_bounds(reader
     reader.add({missing: 0})
     assert reader.poll(0.5) == []
     assert reader.bounds([missing]) == {}
+
+
+def test_a_source_topic_with_a_pending_offset_waits_alone_and_goes_on_when_it_is_committed(broker, admin):
+    source, changelog = new_topic(admin, 3), TopicPartition(new_topic(admin, 1), 0)
+    of_source = [TopicPartition(source, number) for number in range(3)]
+    group = f"g-{uuid4().hex}"
+    offsets = CommittedOffsets(broker, None, group_id=group, stable=True)
+    limits = SourceLimits({source}, lambda asked: offsets.read(asked, 1))
+    reader = ConfluentChangelogReader(broker, group_id=group, admin=admin, limits=limits)
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
+    producer = transactional(broker)
+    assert offsets.read(of_source, PATIENCE_S) == {}, "the coordinator is there"
+    producer.begin_transaction()
+    pending = ClientPartition(*of_source[1], 7)
+    producer.send_offsets_to_transaction([pending], consumer.consumer_group_metadata(), PATIENCE_S)
+
+    def look():
+        bounds = reader.bounds([*of_source, changelog])
+        assert bounds.keys() == {*of_source, changelog}
+        assert bounds[changelog][:2] == (0, 0), "other changelogs never wait for it"
+        return [at for at, its in bounds.items() if its is None], {at: its and its.limit for at, its in bounds.items()}
+
+    waiting, limit = until(look, lambda answer: len(answer[0]) == 1)
+    assert waiting == [of_source[1]]
+    assert limit == {of_source[0]: 0, of_source[1]: None, of_source[2]: 0, changelog: None}
+    producer.commit_transaction(PATIENCE_S)
+    waiting, limit = until(look, lambda answer: not answer[0])
+    assert limit == {of_source[0]: 0, of_source[1]: 7, of_source[2]: 0, changelog: None}
+    for each in (offsets, reader, consumer):
+        each.close()
+
+
+class Bounded:
+    """An admin client whose partitions all have a leader, and end at 10."""
+
+    def bounds_and_ids(self, partitions, _timeout_s, _leader_timeout_s):
+        return dict.fromkeys(partitions, (0, 10)), {}
+
+
+def limited(committed):
+    """A reader without a broker; ``committed`` answers about the source topic ``s``."""
+    limits = SourceLimits({"s"}, committed)
+    return ConfluentChangelogReader(closed_port(), group_id="g", admin=Bounded(), limits=limits)
+
+
+def test_pending_offsets_delay_the_others_by_few_questions():
+    """A question about a pending offset takes its whole time-out."""
+    of_source, changelog = [TopicPartition("s", number) for number in range(4)], TopicPartition("c", 0)
+    pending, questions = {of_source[0], of_source[2]}, []
+
+    def committed(asked):
+        questions.append([at.partition for at in asked])
+        if pending.intersection(asked):
+            raise BrokerUnavailable("an open transaction")
+        return dict.fromkeys(asked, 5)
+
+    def waiting():
+        questions.clear()
+        bounds = reader.bounds([*of_source, changelog])
+        assert bounds[changelog] == (0, 10, None, None)
+        assert {its.limit for at, its in bounds.items() if its is not None and at != changelog} <= {5}
+        return [at.partition for at, its in bounds.items() if its is None]
+
+    reader = limited(committed)
+    assert (waiting(), questions) == ([0, 1, 2, 3], [[0, 1, 2, 3], [0]])
+    assert (waiting(), questions) == ([0, 2, 3], [[1], [2]])
+    assert (waiting(), questions) == ([0, 2], [[1], [3], [0]])
+    assert (waiting(), questions) == ([0, 2], [[1, 3], [2]])
+    pending.clear()
+    assert (waiting(), questions) == ([], [[1, 3], [0], [2]])
+    assert (waiting(), questions) == ([], [[0, 1, 2, 3]])
+    reader.close()
+
+
+def test_a_partition_that_is_at_its_limit_and_out_of_range_is_not_read_on(monkeypatch):
+    at, limit = TopicPartition("s", 0), {}
+    reader = limited(lambda asked: dict.fromkeys(asked, limit["at"]))
+    limit["at"] = 5
+    reader.bounds([at])
+    reader.add({at: 3})
+    monkeypatch.setattr(reader._feed, "take", lambda *_: Taken([], {at: 5}, {at: 3}))
+    assert reader.poll(0) == [(at, [], 3, False)]
+    limit["at"] = 8
+    assert reader.bounds([at]) == {at: (0, 10, None, 8)}
+    assert reader._feed._read == set()
+    reader.close()
 
 
 def event(code):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -56,6 +58,31 @@ def test_a_broker_out_of_reach_is_told_within_the_deadline():
         offsets.read([TopicPartition("t", 0)], 0.5)
     assert time.monotonic() - started < 15
     offsets.close()
+
+
+def test_a_question_waits_for_that_of_another_thread_within_its_own_time(monkeypatch):
+    offsets = CommittedOffsets(closed_port(), None, group_id="g")
+    asked, answered = threading.Event(), threading.Event()
+
+    def answer_late(_wanted, _timeout_s):
+        asked.set()
+        answered.wait(PATIENCE_S)
+        return {}
+
+    monkeypatch.setattr(offsets, "_read", answer_late)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(offsets.read, [TopicPartition("t", 0)], PATIENCE_S)
+        assert asked.wait(PATIENCE_S)
+        second = threads.submit(offsets.read, [TopicPartition("t", 0)], 0.2)
+        try:
+            with pytest.raises(
+                BrokerUnavailable, match=r"committed offsets of g: another question took all of the 0\.2 s"
+            ):
+                second.result(15)
+            assert not first.done()
+        finally:
+            answered.set()
+        assert first.result(PATIENCE_S) == {}
 
 
 def test_connecting_early_waits_for_no_broker():

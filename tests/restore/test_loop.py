@@ -364,7 +364,7 @@ def test_a_changelog_without_a_leader_holds_up_its_own_task_only_and_is_warned_a
     asked = len([names for names in reader.bounds_asked if P0 in names])
     assert 8 <= asked <= 12  # after 50 ms, 100 ms, ... 5 s
     assert [record.getMessage() for record in caplog.records] == [
-        f"task 0_0 waits for its changelog {P0}: its leader does not answer; the restore tries again"
+        f"task 0_0 waits for its changelog {P0}: the brokers do not say where it ends; the restore tries again"
     ]
     reader.leaderless = set()
     steps(loop, 80)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ SOURCE, INTERNAL = TopicPartition("orders", 0), TopicPartition("app-words-repart
 
 
 class Log:
-    """A log that grows each time its end is looked up, and a group that keeps what is committed, or refuses."""
+    """A log that grows each time its end is looked up, and a group that keeps what is committed, or refuses.
+
+    ``before_owns`` runs when this member is asked what it owns.
+    """
 
     def __init__(self) -> None:
         self.end = 100
@@ -30,6 +33,10 @@ class Log:
         self.generation = 1
         self.owned = {SOURCE}
         self.committed: dict[TopicPartition, int] = {}
+        self.before_owns: Callable[[], None] = lambda: None
+
+    def read(self, partitions: Iterable[TopicPartition], _timeout_s: float) -> Mapping[TopicPartition, int]:
+        return {at: self.committed[at] for at in partitions if at in self.committed}
 
     def start_offsets(self, partitions: Iterable[TopicPartition], _timeout_s: float) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(partitions, 5)
@@ -44,6 +51,7 @@ class Log:
         return MemberId(self.generation, "me", None)
 
     def owns(self, partitions: Collection[TopicPartition]) -> bool:
+        self.before_owns()
         return self.owned.issuperset(partitions)
 
     def commit(
@@ -51,15 +59,17 @@ class Log:
         offsets: Mapping[TopicPartition, int],
         _timeout_s: float,
         _metadata: Mapping[TopicPartition, str],
-        _only_as: MemberId | None = None,
+        only_as: MemberId | None = None,
     ) -> None:
+        if only_as not in (None, self.member()):
+            raise CommitRefused("the generation is over")
         self.committed |= offsets
 
 
 def starts(log: Log, policy: str) -> StartPositions:
     settings: dict[str, Any] = {"auto_offset_reset": policy}
     config = Config(application_id="app", bootstrap_servers="localhost:1", **settings)
-    return StartPositions(config, {INTERNAL.topic}, log, log)
+    return StartPositions(config, {INTERNAL.topic}, log, log, log)
 
 
 def test_an_end_is_committed_before_anything_is_read() -> None:
@@ -99,6 +109,38 @@ def test_nothing_is_committed_for_a_partition_that_is_another_members_by_now(mon
     with pytest.raises(BrokerUnavailable, match="a rebalance came between"):
         starts(log, "latest").resolve([SOURCE], 1)
     assert log.committed == {}
+
+
+def test_an_offset_that_was_committed_after_the_first_look_stays() -> None:
+    log = Log()
+    positions = starts(log, "latest")
+    assert positions.missing([SOURCE], log.read([SOURCE], 1)) == {SOURCE}
+    log.committed = {SOURCE: 105}  # the membership was lost, and another member owned the partition for a moment
+    with pytest.raises(BrokerUnavailable, match="the start of orders-0: it was committed meanwhile; looking again"):
+        positions.resolve([SOURCE], 1)
+    assert log.committed == {SOURCE: 105}, "the records from 105 on are not passed over"
+
+
+def test_an_end_is_committed_only_under_the_membership_under_which_offsets_were_read() -> None:
+    log = Log()
+
+    def lose_and_rejoin() -> None:
+        log.before_owns = lambda: None
+        log.committed = {SOURCE: 105}
+        log.generation += 1
+
+    log.before_owns = lose_and_rejoin
+    with pytest.raises(BrokerUnavailable, match="the start of orders-0: it was committed meanwhile; looking again"):
+        starts(log, "latest").resolve([SOURCE], 1)
+    assert log.committed == {SOURCE: 105}, "the records from 105 on are not passed over"
+
+
+def test_an_end_is_committed_in_place_of_an_offset_that_the_brokers_deleted() -> None:
+    log = Log()
+    log.committed = {SOURCE: 7}
+    positions = starts(log, "latest")
+    positions.lose({SOURCE: 7})
+    assert positions.resolve([SOURCE], 1) == log.committed == {SOURCE: 110}
 
 
 def test_a_committed_offset_counts_until_the_brokers_no_longer_hold_it() -> None:

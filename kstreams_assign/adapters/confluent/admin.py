@@ -6,6 +6,7 @@ about, asked again while a partition has no leader, until its deadline.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, Offset
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.first_contact import FirstContact
-from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
 
@@ -36,6 +37,11 @@ _TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own code
 _ATTEMPT_S = 5.0
 """How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
 the controller until the time of a request is up although it is there."""
+
+_LEARN_S = 2.0
+"""How long a broker may take to learn of a new topic or partition. A member whose state is of a topic that was deleted
+must not wait much longer before it joins."""
+_LEARN_RETRY_S = 0.1
 
 _POLL_S = 0.02
 _GRACE_S = LOOK_UP_S
@@ -60,9 +66,9 @@ class ClusterAdmin:
         self._contact.make(time.monotonic() + timeout_s)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
-        """High watermarks. Raises ``BrokerUnavailable``, and ``BrokerError`` for a partition that does not exist."""
+        """High watermarks. Raises ``BrokerUnavailable``, also for a partition that no broker knows within 2 s."""
         deadline = time.monotonic() + timeout_s
-        return self._offsets(self._all_existing(partitions, timeout_s), LAST, deadline)
+        return self._offsets(self._all_existing(partitions, deadline), LAST, deadline)
 
     def stable_end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Last stable offsets: where readers of committed records end. Raises ``BrokerUnavailable``.
@@ -75,7 +81,7 @@ class ClusterAdmin:
     def start_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """The first offsets that the log still holds; raises as ``end_offsets`` does."""
         deadline = time.monotonic() + timeout_s
-        return self._offsets(self._all_existing(partitions, timeout_s), FIRST, deadline)
+        return self._offsets(self._all_existing(partitions, deadline), FIRST, deadline)
 
     def bounds(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
         """First offset and high watermark; partitions that do not exist are left out. Raises ``BrokerUnavailable``."""
@@ -256,13 +262,18 @@ class ClusterAdmin:
         partitions = [TopicPartition(name, partition) for name, count in topics.items() for partition in range(count)]
         self._offsets(partitions, LAST, deadline)
 
-    def _all_existing(self, partitions: Iterable[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+    def _all_existing(self, partitions: Iterable[TopicPartition], deadline: float) -> list[TopicPartition]:
+        """Wait until the brokers know all of them: one may learn of a new topic or partition later than the others."""
         wanted = list(partitions)
-        existing = _existing(wanted, self._described((partition.topic for partition in wanted), timeout_s))
-        missing = sorted(set(wanted).difference(existing))
-        if missing:
-            raise BrokerError(f"offsets: no such partition: {', '.join(map(str, missing))}")
-        return existing
+        known_by = min(deadline, time.monotonic() + _LEARN_S)
+        while True:
+            topics = self._described((partition.topic for partition in wanted), _left_s(deadline))
+            missing = sorted(set(wanted).difference(_existing(wanted, topics)))
+            if not missing:
+                return wanted
+            if time.monotonic() + _LEARN_RETRY_S >= known_by:
+                raise BrokerUnavailable(f"offsets: no such partition: {', '.join(map(str, missing))}")
+            threading.Event().wait(_LEARN_RETRY_S)
 
     def _offsets(
         self,

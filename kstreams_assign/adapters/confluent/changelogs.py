@@ -7,7 +7,7 @@ librdkafka's wrapper cannot do for a whole batch; that is what makes restoring f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import itemgetter
 from types import MappingProxyType
 from typing import cast
@@ -19,6 +19,7 @@ from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, BUFFER_BYTE
 from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import Bounds, ChangelogBatch
 from kstreams_assign.tasks.stamped import stamped_all
@@ -66,6 +67,7 @@ class ConfluentChangelogReader:
         self._bare = bare
         self._limits = limits or SourceLimits((), lambda _asked: {})
         self._stopped: set[TopicPartition] = set()
+        self._without_limit: list[TopicPartition] = []
         self._admin = admin
         self._max_records = max_records
         self._bounds_timeout_s = bounds_timeout_s
@@ -105,14 +107,49 @@ class ConfluentChangelogReader:
                 return list(batches.values())
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
-        """Of each partition that exists; None while its leader does not tell. Raises ``BrokerUnavailable``."""
+        """Return the bounds of each partition that exists. Raises ``BrokerUnavailable``.
+
+        None while its leader does not answer, and while its limit is not known (an open transaction holds it back).
+        """
         bounds, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s, _LEADER_TIMEOUT_S)
-        limits = self._limits.look_up([at for at, its in bounds.items() if its is not None])
+        led = {at: its for at, its in bounds.items() if its is not None}
+        limits = self._look_up_limits(led)
         self._read_on(limits)
-        return {at: its and Bounds(*its, ids.get(at.topic), limits.get(at)) for at, its in bounds.items()}
+        known = {
+            at: Bounds(*its, ids.get(at.topic), limits.get(at))
+            for at, its in led.items()
+            if at not in self._without_limit
+        }
+        return {at: known.get(at) for at in bounds}
 
     def close(self) -> None:
         self._feed.close()
+
+    def _look_up_limits(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the limits of those that have one; ``_without_limit`` then holds those whose limit is not known now.
+
+        A pending offset holds back the answer about all partitions of a question. So these partitions are asked about
+        one by one, each topic only until one is not answered, as the restore waits meanwhile. That one is asked last
+        the next time.
+        """
+        limits: dict[TopicPartition, int] = {}
+        singly: Iterable[TopicPartition] = [at for at in self._without_limit if at in partitions]
+        try:
+            limits |= self._limits.look_up([at for at in partitions if at not in self._without_limit])
+        except BrokerUnavailable:
+            singly = partitions
+        skipped = [at for at in self._without_limit if at not in partitions]
+        pending: dict[str, TopicPartition] = {}
+        for at in singly:
+            if at.topic in pending:
+                skipped.append(at)
+                continue
+            try:
+                limits |= self._limits.look_up([at])
+            except BrokerUnavailable:
+                pending[at.topic] = at
+        self._without_limit = [*skipped, *pending.values()]
+        return limits
 
     def _within_limits(self, taken: Taken) -> Taken:
         """Without what lies behind a limit; a partition at its limit is not read until the limit has moved."""
@@ -138,6 +175,7 @@ class ConfluentChangelogReader:
         return {p: ChangelogBatch(p, writes.get(p, []), offset) for p, offset in news.items()}
 
     def _gone(self, taken: Taken) -> dict[TopicPartition, ChangelogBatch]:
+        self._stopped.difference_update(taken.out_of_range)
         for partition in taken.out_of_range:
             self._next.pop(partition, None)
         return {p: ChangelogBatch(p, [], asked, in_range=False) for p, asked in taken.out_of_range.items()}

@@ -49,20 +49,30 @@ class CommittedOffsets:
             self._connected()
 
     def read(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
-        """Next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        """Next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``.
+
+        ``timeout_s`` includes the wait for the questions of other threads.
+        """
         wanted = [ClientPartition(*partition) for partition in partitions]
         if not wanted:
             return {}
         deadline = time.monotonic() + timeout_s
-        with self._asking:
-            while True:
-                try:
-                    return self._read(wanted, max(0.0, deadline - time.monotonic()))
-                except BrokerUnavailable:  # also at once, where the coordinator has just moved
-                    if time.monotonic() + _RETRY_S >= deadline:
-                        self.close()  # whatever ails it, the next question is another client's
-                        raise
-                threading.Event().wait(_RETRY_S)
+        if not self._asking.acquire(timeout=max(0.0, timeout_s)):
+            raise BrokerUnavailable(f"{self._about}: another question took all of the {timeout_s:.1f} s")
+        try:
+            return self._read_until(deadline, wanted)
+        finally:
+            self._asking.release()
+
+    def _read_until(self, deadline: float, wanted: list[ClientPartition]) -> dict[TopicPartition, int]:
+        while True:
+            try:
+                return self._read(wanted, max(0.0, deadline - time.monotonic()))
+            except BrokerUnavailable:  # also at once, where the coordinator has just moved
+                if time.monotonic() + _RETRY_S >= deadline:
+                    self.close()  # whatever ails it, the next question is another client's
+                    raise
+            threading.Event().wait(_RETRY_S)
 
     def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
         with translating(self._about):
