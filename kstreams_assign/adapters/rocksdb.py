@@ -42,7 +42,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from kstreams_assign.adapters.store_faults import Translation
+from kstreams_assign.adapters.store_faults import BORROWED, Translation
 from kstreams_assign.adapters.store_layout import (
     FORMAT,
     FORMAT_KEY,
@@ -73,7 +73,7 @@ _ROOM_TRY_S = 0.002
 """In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
-_BARE: frozenset[type[BaseException]] = frozenset({Exception, DbClosedError})
+_BARE: frozenset[type[BaseException]] = frozenset({Exception, RuntimeError, DbClosedError})
 _RAISED: tuple[type[BaseException], ...] = (*_BARE, OSError)
 
 
@@ -400,7 +400,7 @@ class RocksTaskStores:
         reads, self._reads = self._reads, {}
         with self._translation, ExitStack() as closing:
             for read in reads.values():
-                closing.callback(read.close)
+                closing.callback(_close_when_read, read)
 
     def _end_ranges(self) -> None:
         for entries in list(self._ranges):
@@ -504,6 +504,19 @@ def _families_on_disk(path: Path) -> set[str]:
     if not (path / "CURRENT").exists():
         return set()
     return {family for family in Rdict.list_cf(str(path), Options(raw_mode=True)) if family != "default"}
+
+
+def _close_when_read(family: Rdict) -> None:
+    """Close a column family. rocksdict refuses while another thread reads it, which ends soon; no other read begins."""
+    while True:
+        try:
+            family.close()
+        except RuntimeError as error:
+            if not BORROWED.search(str(error)):
+                raise
+        else:
+            return
+        threading.Event().wait(_ROOM_TRY_S)
 
 
 def _crowded(family: Rdict) -> bool:

@@ -13,6 +13,9 @@ from types import TracebackType
 
 from kstreams_assign.errors import StateError, StoreDamaged
 
+BORROWED = re.compile("[Aa]lready (mutably )?borrowed")
+"""What rocksdict says to a call while another thread is in one that excludes it: reads and the close."""
+
 VERDICTS: tuple[tuple[re.Pattern[str], type[StateError], str], ...] = (
     (
         re.compile("lock hold by current process|While lock file"),
@@ -29,6 +32,7 @@ VERDICTS: tuple[tuple[re.Pattern[str], type[StateError], str], ...] = (
     (re.compile("Too many open files"), StateError, "may open no more files; raise the limit (ulimit -n)"),
     (re.compile("Input/output error"), StateError, "lies on a disk that fails; look at the system's log"),
     (re.compile("already closed"), StateError, "is closed"),
+    (BORROWED, StateError, "is closed or read by another thread just now"),
     (re.compile("^Corruption"), StoreDamaged, "is damaged"),
     (re.compile("No such file or directory"), StoreDamaged, "lacks a file"),
     (

@@ -39,7 +39,8 @@ class Trim(IntEnum):
 
 _LEFT_OUT = {
     Trim.TRAILERS: (
-        "the trailers are left out, so members do not know warm-ups or the probing time, and early probing is off"
+        "the trailers are left out, so members do not know warm-ups or the probing time, early probing is off, and a "
+        "drain or a restart is as a plain close"
     ),
     Trim.STANDBY_HOSTS: "trailers and the standbys' host map are left out, so key lookups find active tasks only",
 }

@@ -49,12 +49,13 @@ def take_requests(folder: Path, now_ms: int) -> list[StateRequest]:
         requests.mkdir(mode=0o750, exist_ok=True)
     taken: list[tuple[int, StateRequest]] = []
     for path in requests.glob(f"*{_REQUEST}"):
-        written_ms = path.stat().st_mtime_ns
-        facts = _read(path)
-        path.unlink()
-        until_ms = facts.get("until_ms")
-        if type(until_ms) is int and now_ms <= until_ms:
-            taken.append((written_ms, StateRequest(facts, path.with_suffix(_ANSWER))))
+        with suppress(FileNotFoundError):  # its command has withdrawn it
+            written_ns = path.stat().st_mtime_ns
+            facts = _read(path)
+            path.unlink()
+            until_ms = facts.get("until_ms")
+            if type(until_ms) is int and now_ms <= until_ms:
+                taken.append((written_ns, StateRequest(facts, path.with_suffix(_ANSWER))))
     return [request for _, request in sorted(taken, key=lambda each: each[0])]
 
 
@@ -97,6 +98,6 @@ def _read(path: Path) -> dict[str, Any]:
     """Return the file's object; empty for a file that has none."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -116,14 +116,20 @@ class TimerQueue:
         earlier = self._set_for(index, Timer(key, 0, name))
         if earlier is None:
             return False
+        is_set = self._entries.get(earlier) is not None
         self._entries.delete(earlier)
         self._entries.delete(index)
-        return True
+        return is_set
 
     def get(self, key: bytes, name: str) -> int | None:
-        """Return for when a timer is set, or None."""
+        """Return for when a timer is set, or None.
+
+        It will fire only if the store has its time, too: a process may have died between the two writes.
+        """
         earlier = self._set_for(index_key(key, name), Timer(key, 0, name))
-        return None if earlier is None else read_time_key(earlier).at_ms
+        if earlier is None or self._entries.get(earlier) is None:
+            return None
+        return read_time_key(earlier).at_ms
 
     def _set_for(self, index: bytes, timer: Timer) -> bytes | None:
         """Return the time key of a timer that is set and not taken."""
@@ -166,7 +172,9 @@ class TimerQueue:
             if not self._front or self._front[0] >= end:
                 break
             key = heappop(self._front)
-            if key not in self._taken and key not in popped[-1:]:
+            while self._front and self._front[0] == key:
+                heappop(self._front)
+            if key not in self._taken:
                 popped.append(key)
         return popped
 

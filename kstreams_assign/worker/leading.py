@@ -6,6 +6,7 @@ So all look-ups of one decision share a deadline of a third of the session timeo
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,8 @@ from kstreams_assign.worker.first_look import RECORD_LIMIT
 
 NO_LOADS: Loads = MappingProxyType({})
 GROUPS_TOPIC = "__consumer_offsets"
+LEARN_S, LEARN_RETRY_S = 2.0, 0.1
+"""How long a broker may take to learn of a topic, and how often it is asked meanwhile."""
 
 
 class Leading:
@@ -63,6 +66,8 @@ class Leading:
         self._admin = admin
         self._log = log
         self._existing: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        """The partitions of each source topic at the last decision that knew all."""
         self.standing: LeaderState | None = None
         self.refused: TopologyMismatch | None = None
 
@@ -129,17 +134,38 @@ class Leading:
         """Return the partition counts of all sources, with those of repartition topics. Raises ``TopologyMismatch``.
 
         Source topics that the client's metadata lacks are looked up again, as they may be new; all of them are if a
-        member has ``seen`` more partitions.
+        member has ``seen`` more partitions. One that is not found is what it was at the last decision if there is no
+        answer: a group that works is not refused because a broker is away.
         """
         there = dict(counts)
         sources = topology.source_topics
         grown = [*sources] if seen > sum(there.get(topic, 0) for topic in sources) else []
         if asked := grown or missing_sources(topology, there):
+            found = self._look_up_counts(asked, deadline)
+            there.update(self._counts_before(asked, there) if found is None else found)
+        if missing_sources(topology, there):
+            return there
+        self._counts = {topic: there[topic] for topic in sources if topic in there}
+        return add_repartition_counts(topology, there)
+
+    def _counts_before(self, topics: Iterable[str], there: Mapping[str, int]) -> Mapping[str, int]:
+        return {topic: self._counts[topic] for topic in topics if topic in self._counts and not there.get(topic)}
+
+    def _look_up_counts(self, topics: Sequence[str], deadline: float) -> Mapping[str, int] | None:
+        """Wait a moment for topics that are not there: a broker may learn of one later than the others.
+
+        None: the brokers do not answer.
+        """
+        known_by = min(deadline, time.monotonic() + LEARN_S)
+        while True:
             try:
-                there.update(self._admin.partition_counts(asked, _left(deadline)))
+                counts = self._admin.partition_counts(topics, _left(deadline))
             except BrokerError as cause:
                 self._log.emit(LookupFailedEvent(what="source topics", reason=str(cause)))
-        return there if missing_sources(topology, there) else add_repartition_counts(topology, there)
+                return None
+            if len(counts) == len(set(topics)) or time.monotonic() + LEARN_RETRY_S >= known_by:
+                return counts
+            threading.Event().wait(LEARN_RETRY_S)
 
     def _record_bytes_max(self, deadline: float) -> int:
         """Return the size limit of the group's record; asked each time, as an operator may have raised it."""

@@ -45,7 +45,12 @@ def target_of(which: TaskId | str | int | None) -> Target:
     if which is None or isinstance(which, TaskId) or type(which) is int:
         return which
     if isinstance(which, str):
-        return int(which) if which.isdecimal() and which.isascii() else TaskId.parse(which)
+        try:
+            return int(which) if which.isdecimal() and which.isascii() else TaskId.parse(which)
+        except ValueError as cause:  # a number of thousands of digits
+            raise ConfigError(
+                f"{which[:40]!r}: must be a task such as '0_1', or the number of a subtopology"
+            ) from cause
     raise ConfigError(f"{which!r}: must be a task such as '0_1', or the number of a subtopology")
 
 

@@ -83,6 +83,34 @@ def test_stores_may_pass_from_one_thread_to_another(stores):
     assert (stores.get("counts", b"k"), stores.offsets()) == (b"1", {COUNTS: 1})
 
 
+def test_a_close_while_others_read_waits_for_them_and_they_hear_that_it_is_closed(path):
+    """rocksdict lets neither in while the other is at work."""
+    keys = [b"%05d" % number for number in range(2_000)]
+    for _ in range(5):
+        stores, heard = open_task_stores(path, ["counts"]), []
+        stores.write({"counts": [(key, b"v" * 100) for key in keys]}, {})
+        reading = threading.Barrier(3)
+
+        def read(stores=stores, reading=reading, heard=heard):
+            stores.get_many("counts", keys)
+            reading.wait()
+            try:
+                while True:
+                    stores.get_many("counts", keys)
+            except StateError as error:
+                heard.append(str(error).partition(f"{path} ")[2][:9])
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        reading.wait()
+        stores.close()
+        for reader in readers:
+            reader.join()
+        assert heard == ["is closed"] * 2
+        open_task_stores(path, ["counts"]).close()
+
+
 def test_a_store_that_a_topology_dropped_and_took_back_is_still_whole(path):
     for names in (["counts", "totals"], ["counts"], ["counts", "totals"]):
         stores = open_task_stores(path, names)
@@ -356,6 +384,7 @@ TEXTS = {
     "IO error: While opening 000029.sst: Too many open files": "may open no more files",
     "IO error: While pread: Input/output error": "lies on a disk that fails",
     "DB instance already closed": "is closed",
+    "Already mutably borrowed": "is closed or read by another thread just now",
     "Invalid argument: something new": "was refused by RocksDB",
 }
 DAMAGES = {

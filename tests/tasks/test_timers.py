@@ -123,6 +123,31 @@ def test_timers_are_those_of_a_dictionary(  # noqa: C901  # a case for each step
     assert {(timer.key, timer.name): timer.at_ms for timer in pending(store)} == timers
 
 
+def test_a_timer_set_twice_for_the_same_time_fires_once_where_the_batch_before_it_had_a_cancelled_one() -> None:
+    queue = TimerQueue(Store())
+    assert queue.take(0, 1) == []
+    for timer in (Timer(b"a", 1), Timer(b"b", 1), Timer(b"b", 1), Timer(b"c", 1)):
+        queue.set(timer)
+    queue.cancel(b"a", "")
+    assert queue.take(1, 2) == [Timer(b"b", 1), Timer(b"c", 1)]
+
+
+@pytest.mark.parametrize("arrived", [0, 1, 2])
+def test_a_timer_that_is_set_only_if_there_is_none_is_not_lost_with_a_broken_commit(arrived: int) -> None:
+    """Its input is processed again, with as many of the changelog's records as arrived."""
+
+    def process(queue: TimerQueue) -> None:
+        if queue.get(b"k", "") is None:
+            queue.set(Timer(b"k", 10))
+
+    first, second = Store(), Store()
+    process(TimerQueue(first))
+    second.stores.write({"timers": [(key, value) for key, value, _ in first.log[:arrived]]}, {})
+    queue = TimerQueue(second)
+    process(queue)
+    assert queue.take(10, 5) == [Timer(b"k", 10)]
+
+
 @given(st.lists(st.tuples(st.integers(0, TIME_MAX), st.text(max_size=5), st.binary(max_size=4)), max_size=8))
 def test_entries_are_in_the_order_of_their_times_and_are_read_back(timers: list[tuple[int, str, bytes]]) -> None:
     keys = sorted(time_key(Timer(key, at_ms, name)) for at_ms, name, key in timers)

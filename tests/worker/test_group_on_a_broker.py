@@ -6,14 +6,18 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.errors import UnknownError
 
 from kstreams_assign import Config, Record, Subtopology, Task, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import AssignmentRefused, ConfigError, StateDirectoryLocked, TopologyMismatch
 from kstreams_assign.events import (
     AssignedEvent,
+    BrokerUnavailableEvent,
     ClosedEvent,
     CommitRefusedEvent,
     DecisionEvent,
@@ -22,7 +26,7 @@ from kstreams_assign.events import (
     RunningEvent,
     StatusEvent,
 )
-from tests.worker.app import PARTITIONS, App, count
+from tests.worker.app import PARTITIONS, App, Running, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
@@ -156,6 +160,55 @@ def test_every_member_names_the_missing_source_topic(broker: str, tmp_path: Path
         error = running.until_error()
         assert isinstance(error, AssignmentRefused)
         assert "source topics do not exist: has-none; create them" in str(error)
+
+
+def test_a_member_without_a_topic_of_the_leaders_ends_with_the_reason_and_the_others_take_its_tasks(
+    broker: str, tmp_path: Path
+) -> None:
+    """kafka-python would join again and again, and its share would run nowhere."""
+    names, process = ["one-topic-more", "one-topic-more-new"], lambda _task, _records: None
+    ClusterAdmin(broker).create_topics(dict.fromkeys(names, 2), 60)
+
+    def start(number: int, *topics: str) -> Running:
+        config = Config(names[0], broker, state_dir=str(tmp_path / str(number)))
+        return Running(config, [Subtopology(process, sources=[topic]) for topic in topics])
+
+    leader = start(1, *names)
+    try:
+        leader.until_running(4)
+        old = start(2, names[0])
+        try:
+            error = old.until_error()
+        finally:
+            old.stop()
+        assert isinstance(error, TopologyMismatch)
+        assert names[1] in str(error)
+        leader.until_running(4)
+        assert leader.error is None
+    finally:
+        leader.stop()
+
+
+def test_a_coordinator_that_cannot_keep_an_assignment_is_asked_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with a group whose record is too large, until the limit is raised."""
+    app.send(WORDS)
+    first = app.start(1)
+    first.until_running(PARTITIONS)
+    real, failing = ConsumerCoordinator._process_sync_group_response, True
+
+    def fail(coordinator: ConsumerCoordinator, response: Any, send_time: float) -> Any:
+        if failing:
+            raise UnknownError
+        return real(coordinator, response, send_time)
+
+    monkeypatch.setattr(ConsumerCoordinator, "_process_sync_group_response", fail)
+    second = app.start(2)
+    second.until_event(BrokerUnavailableEvent)
+    assert "above max.message.bytes" in second.reported(BrokerUnavailableEvent)[0].reason
+    failing = False
+    second.until_running(PARTITIONS // 2)
+    assert (first.error, second.error) == (None, None)
+    app.until_counted()
 
 
 def test_a_changelog_with_the_wrong_partition_count_is_refused_by_both_numbers(app: App) -> None:

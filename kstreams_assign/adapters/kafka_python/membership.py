@@ -201,23 +201,27 @@ class GroupClient:
         self._coordinator.reset_generation = waking(self._coordinator.reset_generation)
 
     def _retry_where_the_coordinator_fails(self) -> None:
-        """Keep the client from giving up at an unexpected error of the coordinator.
+        """Keep the client from giving up at an unexpected error of the coordinator."""
 
-        Metadata that another member damaged causes such an error, too.
-        """
-        process = self._coordinator._process_join_group_response
+        def retrying(process: Callable[[Any, float], Any], possible_cause: str) -> Callable[[Any, float], Any]:
+            def call(response: Any, send_time: float) -> Any:
+                try:
+                    return process(response, send_time)
+                except UnknownError as cause:
+                    self._failures["join"] = CoordinatorFailed(
+                        f"the group's coordinator failed, and its log says why ({possible_cause} can be the cause)"
+                    )
+                    raise self._failures["join"] from cause
 
-        def process_join_group_response(response: Any, send_time: float) -> Any:
-            try:
-                return process(response, send_time)
-            except UnknownError as cause:
-                self._failures["join"] = CoordinatorFailed(
-                    "the group's coordinator failed, and its log says why "
-                    "(damaged metadata of another member can be the cause)"
-                )
-                raise self._failures["join"] from cause
+            return call
 
-        self._coordinator._process_join_group_response = process_join_group_response
+        coordinator = self._coordinator
+        coordinator._process_join_group_response = retrying(
+            coordinator._process_join_group_response, "damaged metadata of another member"
+        )
+        coordinator._process_sync_group_response = retrying(
+            coordinator._process_sync_group_response, "a record of the group above max.message.bytes"
+        )
 
     def needs_join(self) -> bool:
         """Whether the broker, the topics' metadata or ``request_rejoin`` wants a rebalance."""
@@ -353,6 +357,11 @@ def _read_foreign_bytes(coordinator: Any, assignor: _StreamAssignor) -> None:
 
     async def on_join_complete(generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
         given = read_given(bytes(assignment))
+        subscribed = coordinator._subscription
+        if not subscribed.subscribed_pattern and any(
+            partition.topic not in subscribed.subscription for partition in given.assigned_partitions
+        ):  # the client would join again, and pass on nothing
+            assignor.assigned(generation, given.assigned_partitions, given.user_data)
         await complete(generation, member_id, protocol, _assignment(given.assigned_partitions, given.user_data))
 
     coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
@@ -397,8 +406,11 @@ class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         return {member: _assignment(sorted(answer.partitions), answer.user_data) for member, answer in answers.items()}
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        partitions = [TopicPartition(*p) for p in assignment.partitions()]
-        self._protocolist.assigned(generation, partitions, bytes(assignment.user_data or b""))
+        self.assigned(generation, assignment.partitions(), assignment.user_data)
+
+    def assigned(self, generation: int, partitions: Iterable[Any], user_data: bytes | None) -> None:
+        """Pass an assignment on. Raises what refuses it."""
+        self._protocolist.assigned(generation, [TopicPartition(*p) for p in partitions], bytes(user_data or b""))
 
 
 class _LostListener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -1,0 +1,101 @@
+"""What a leader does where brokers answer late, wrongly or not at all about source topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign import Config
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.events import DecisionEvent, Event, LookupFailedEvent
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.worker import leading
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.leading import Leading
+from tests.group.little_group import LittleGroup, shape
+
+TOPIC, PARTITIONS = "orders", 4
+
+
+class Admin:
+    """``answers``: what is said of the source topic one after the other, and then for ever; None: nothing."""
+
+    def __init__(self) -> None:
+        self.answers: list[Mapping[str, int] | None] = []
+        self.asked = 0
+
+    def partition_counts(self, topics: Iterable[str], _timeout_s: float) -> Mapping[str, int]:
+        if TOPIC not in topics:
+            return dict.fromkeys(topics, PARTITIONS)
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is None:
+            raise BrokerUnavailable("describe topics: no answer")
+        return answer
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], _timeout_s: float) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def __getattr__(self, name: str) -> object:
+        def refuse(*_: object, **__: object) -> object:
+            raise BrokerUnavailable(f"{name}: no answer")
+
+        return refuse
+
+
+class Leader:
+    """A leader of a group that works, and its events."""
+
+    def __init__(self) -> None:
+        self.admin = Admin()
+        self.events: list[Event] = []
+        config = Config(application_id="app", bootstrap_servers="localhost:1")
+        log = EventLog("1", self.events.append)
+        self.leading = Leading(config, shape(), UUID(int=1), self.admin, self.admin, log)  # type: ignore[arg-type]
+        self.group = LittleGroup(shape(), {TOPIC: PARTITIONS})
+        self.members = [self.group.add(1), self.group.add(2)]
+        self.group.settle()
+
+    def lead(self, *, seen: int) -> int:
+        """Decide, where the client's metadata has so many partitions; return how many were given."""
+        joined = [member.joins(self.group.dialect) for member in self.members]
+        answers = self.leading.lead(joined, {TOPIC: seen}, {})
+        return sum(len(answer.partitions) for answer in answers.values())
+
+    def errors(self) -> list[int]:
+        return [event.error for event in self.events if isinstance(event, DecisionEvent)]
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+def test_a_topic_that_the_broker_does_not_know_yet_is_looked_for_again(leader: Leader) -> None:
+    leader.admin.answers = [{}, {}, {TOPIC: PARTITIONS}]
+    assert leader.lead(seen=0) == PARTITIONS
+    assert (leader.admin.asked, leader.errors()) == (3, [0])
+
+
+def test_a_topic_that_is_not_there_is_refused_in_the_end(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "LEARN_S", 0.25)
+    leader.admin.answers = [{}]
+    assert leader.lead(seen=0) == 0
+    assert leader.admin.asked > 1
+    assert leader.errors() != [0]
+
+
+def test_a_group_that_works_is_not_refused_because_a_look_up_fails(leader: Leader) -> None:
+    assert leader.lead(seen=PARTITIONS) == PARTITIONS
+    leader.admin.answers = [None]
+    assert leader.lead(seen=0) == PARTITIONS
+    assert "source topics" in [event.what for event in leader.events if isinstance(event, LookupFailedEvent)]
+    assert leader.errors() == [0, 0]
+
+
+def test_the_first_leader_of_a_group_refuses_if_a_look_up_fails(leader: Leader) -> None:
+    leader.admin.answers = [None]
+    assert leader.lead(seen=0) == 0
+    assert leader.errors() != [0]
