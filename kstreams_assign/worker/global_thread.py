@@ -155,8 +155,8 @@ class GlobalThread:
 
     def _turn(self) -> None:
         now_ms = monotonic_ms()
-        while not self._readers.failures.empty():
-            self._handle(machine.ReadFailed(*self._readers.failures.get_nowait()))
+        for name, error in self._failures().items():
+            self._handle(machine.ReadFailed(name, error))
         if (due_ms := self._engine.due_ms()) is not None and due_ms <= now_ms:
             self._handle(machine.Woke())
         self._count_partitions(now_ms)
@@ -168,6 +168,14 @@ class GlobalThread:
         self._applied_total = self._restorer.applied_total
         worked_s = time.thread_time() - began_s
         self._stopping.wait(rest_s(worked_s, 0.0, restoring=False, news=news, running=self.ready))
+
+    def _failures(self) -> Mapping[str, StateError]:
+        """Return the first failure of each table: the others are of the same database, which is closed by then."""
+        failures: dict[str, StateError] = {}
+        while not self._readers.failures.empty():
+            name, error = self._readers.failures.get_nowait()
+            failures.setdefault(name, error)
+        return failures
 
     def _count_partitions(self, now_ms: int) -> None:
         interval_ms = COUNT_MISSED_MS if self._engine.missed else COUNT_MS

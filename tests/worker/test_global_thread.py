@@ -184,6 +184,18 @@ def test_a_table_that_a_reader_cannot_read_is_built_again(rig, monkeypatch):
     assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
 
 
+def test_a_table_that_two_readers_cannot_read_is_built_again_once(rig, monkeypatch):
+    rig.until_ready()
+    monkeypatch.setattr(rig.readers.reads["t"]._stores, "get", _damaged)
+    for _ in range(2):
+        with pytest.raises(StateError, match="damaged"):
+            rig.view.get(b"key-1")
+    rig.turn_until(lambda: rig.reported(GlobalTableRebuiltEvent))
+    rig.until_ready()
+    assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
+    assert not rig.reported(GlobalTableStoppedEvent)
+
+
 def test_all_partitions_are_read_from_the_start_and_not_only_once_they_are_counted_again(rig, monkeypatch):
     monkeypatch.setattr(global_thread, "COUNT_MS", 1 << 60)
     rig.until_ready()
