@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from kstreams_assign.errors import MalformedFrame, SidecarDisconnected, SidecarRefused
 from kstreams_assign.sidecar.client import (
+    POLL_GIVEN_UP,
     RECEIVE_BYTES,
     Columns,
     InputRecord,
@@ -43,6 +44,7 @@ class AsyncSidecarClient:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
         self._gone: SidecarDisconnected | SidecarRefused | None = None
+        self._gave_up_poll = False
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -60,7 +62,7 @@ class AsyncSidecarClient:
         session = cls(*streams)
         try:
             session.welcome = await session._call("hello", version=VERSION, token=token)
-        except (SidecarRefused, SidecarDisconnected):
+        except BaseException:  # also a cancel: only one session is let in, and this one would stay
             await session._hang_up()
             raise
         return session
@@ -80,18 +82,17 @@ class AsyncSidecarClient:
         return list(await self._call("tasks"))
 
     async def poll(self, max_records: int = 1_000, timeout_ms: int = 1_000) -> list[InputRecord]:
-        answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms)
+        answer = await self._poll(max_records=max_records, timeout_ms=timeout_ms)
         return [InputRecord(**record) for record in answer["records"]]
 
     async def poll_columns(self, max_records: int = 10_000, timeout_ms: int = 1_000) -> list[Columns]:
-        answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
+        answer = await self._poll(max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
 
     async def poll_with_timers(
         self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000
     ) -> Polled:
-        fields = {"max_records": max_records, "max_timers": max_timers, "timeout_ms": timeout_ms}
-        return read_polled(await self._call("poll", **fields))
+        return read_polled(await self._poll(max_records=max_records, max_timers=max_timers, timeout_ms=timeout_ms))
 
     async def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
         fields = {"keys": list(timers), "at_ms": list(timers.values()), "name": name}
@@ -164,6 +165,8 @@ class AsyncSidecarClient:
         return str((await self._call("reject", **rejection(record, error, undo=undo)))["response"])
 
     async def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
+        if offsets is None:
+            await self._end_behind_given_up_poll()
         generation: int | None = await self._call("commit", offsets=offsets, timers=timers)
         return generation
 
@@ -209,6 +212,22 @@ class AsyncSidecarClient:
         try:
             await self._call("close")
         finally:
+            await self._hang_up()
+
+    # --- polls that were given up -------------------------------------------------------------
+
+    async def _poll(self, **fields: Any) -> Any:
+        await self._end_behind_given_up_poll()
+        try:
+            return await self._call("poll", **fields)
+        except asyncio.CancelledError:
+            self._gave_up_poll = True
+            raise
+
+    async def _end_behind_given_up_poll(self) -> None:
+        """Hang up if a poll was cancelled: the worker may have counted records as polled that no one has seen."""
+        if self._gave_up_poll and self._gone is None:
+            self._gone = SidecarDisconnected(POLL_GIVEN_UP)
             await self._hang_up()
 
     # --- the wire ---------------------------------------------------------------------------------

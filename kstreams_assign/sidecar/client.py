@@ -76,6 +76,12 @@ class Range(NamedTuple):
     more: bool
 
 
+POLL_GIVEN_UP = (
+    "a poll was given up before its answer came, so records may count as polled that you have not seen: "
+    "connect again, and bound a poll with timeout_ms"
+)
+
+
 class Pending:
     """A request that has been sent; its reply is read when it is asked for."""
 
@@ -102,10 +108,11 @@ class SidecarClient:
         self._frames = Frames(FRAME_BYTES_MAX)
         self._answers: dict[int, Message] = {}
         self._number = 0
+        self._gave_up_poll = False
         self._socket = _connected(address, timeout_s)
         try:
             self.welcome: Mapping[str, Any] = self._call("hello", version=VERSION, token=token)
-        except SidecarRefused:
+        except BaseException:
             self._socket.close()
             raise
 
@@ -126,17 +133,17 @@ class SidecarClient:
 
     def poll(self, max_records: int = 1_000, timeout_ms: int = 1_000) -> list[InputRecord]:
         """The next records; none after ``timeout_ms``."""
-        answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms)
+        answer = self._poll(max_records=max_records, timeout_ms=timeout_ms)
         return [InputRecord(**record) for record in answer["records"]]
 
     def poll_columns(self, max_records: int = 10_000, timeout_ms: int = 1_000) -> list[Columns]:
         """The next records as arrays, by partition: much less work for many records."""
-        answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
+        answer = self._poll(max_records=max_records, timeout_ms=timeout_ms, columns=True)
         return [Columns(**partition) for partition in answer["partitions"]]
 
     def poll_with_timers(self, max_records: int = 1_000, max_timers: int = 1_000, timeout_ms: int = 1_000) -> Polled:
         """The next records, and the keyed timers that are due. ``commit`` deletes the timers that were polled."""
-        return read_polled(self._call("poll", max_records=max_records, max_timers=max_timers, timeout_ms=timeout_ms))
+        return read_polled(self._poll(max_records=max_records, max_timers=max_timers, timeout_ms=timeout_ms))
 
     def set_timers(self, task: str, timers: Mapping[bytes, int], name: str | None = None) -> int:
         """Set the keys' timers of a name, each for a time in milliseconds since 1970, with the next commit."""
@@ -238,6 +245,8 @@ class SidecarClient:
 
     def commit_later(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> Pending:
         """As ``commit``, without waiting: go on with the next records meanwhile, and ask for the result later."""
+        if offsets is None:
+            self._end_behind_given_up_poll()
         return self._send("commit", {"offsets": offsets, "timers": timers})
 
     def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
@@ -307,6 +316,22 @@ class SidecarClient:
         while number not in self._answers:
             self._receive()
         return read_answer(self._answers.pop(number))
+
+    def _poll(self, **fields: Any) -> Any:
+        self._end_behind_given_up_poll()
+        try:
+            return self._call("poll", **fields)
+        except (SidecarRefused, SidecarDisconnected):
+            raise
+        except BaseException:  # Ctrl-C
+            self._gave_up_poll = True
+            raise
+
+    def _end_behind_given_up_poll(self) -> None:
+        """Hang up if a poll was given up: the worker may have counted records as polled that no one has seen."""
+        if self._gave_up_poll:
+            self._socket.close()
+            raise SidecarDisconnected(POLL_GIVEN_UP)
 
     def _call(self, op: str, **fields: Any) -> Any:
         return self._send(op, fields).result()

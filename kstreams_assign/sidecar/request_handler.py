@@ -50,12 +50,17 @@ from kstreams_assign.worker.running import Running
 
 
 class _Order:
-    """A request that waits for its answer. ``begins``: how many times a task had begun when it arrived."""
+    """A request that waits for its answer. ``begins``: how many times a task had begun when it arrived.
+
+    Of a commit, ``tasks`` have something in it, and ``failed`` says why some of them went back before it began.
+    """
 
     def __init__(self, port: Port, request: Request, begins: int) -> None:
         self.port = port
         self.request = request
         self.begins = begins
+        self.tasks: frozenset[TaskId] = frozenset()
+        self.failed: str | None = None
         self.deadline_ms = monotonic_ms() + request.fields.get("timeout_ms", 0)
 
     def answer(self, ok: object) -> None:
@@ -170,7 +175,10 @@ class RequestHandler(Labour):
         if end is CommitEnd.DONE:
             generation = self._facts().generation
             for order in committing:
-                order.answer(generation)
+                if order.failed is None:
+                    order.answer(generation)
+                else:
+                    order.refuse(refused("commit_failed", order.failed))
         elif failure is not None:
             _refuse_all(committing, failure.code, failure.text)
         else:
@@ -198,6 +206,8 @@ class RequestHandler(Labour):
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
+        if self._sealed is not None and not self._sealed.tasks.isdisjoint(tasks):
+            self._sealed.failed = f"{', '.join(map(str, tasks))} went back to the commit before: {reason}"
         self._push("lost", tasks=[*map(str, tasks)], reason=reason)
 
     def assigned(self, generation: int, adopted: Adopted) -> None:
@@ -222,8 +232,8 @@ class RequestHandler(Labour):
         self._committing, self._sealed = [], None
         self._ops.forget_sizes()
         self._outputs.take_failure()
-        _refuse_all(failed, "commit_failed", reason)
         self._push("lost", tasks=tasks, reason=reason)
+        _refuse_all(failed, "commit_failed", reason)
         self._finish_closing()
 
     def stops(self) -> None:
@@ -291,7 +301,7 @@ class RequestHandler(Labour):
 
     def _commit(self, order: _Order) -> None:
         offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]
-        self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
+        order.tasks = self._session_tasks.seal(offsets, timers=offsets is None if timers is None else timers)
         self._ops.forget_sizes()
         self._sealed = order
 

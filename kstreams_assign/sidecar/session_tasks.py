@@ -33,7 +33,8 @@ class SessionTask:
 
     ``rejected``: by partition and offset, the dead letters of rejected records; each leaves with the commit of its
     offset. ``timers``: those that it has polled and that are not done. ``count``: how many records and timers it has
-    polled since it last sealed. ``began``: ``begins_total`` once it had begun. ``stale``: the task left and returned
+    polled since it last sealed. ``passed_over``: by partition and the offset before it, where a record ends that the
+    session does not get. ``began``: ``begins_total`` once it had begun. ``stale``: the task left and returned
     while the session was open. Until a poll that was sent after that is answered, what the session writes may depend on
     records from before.
     """
@@ -46,6 +47,7 @@ class SessionTask:
     wrote: bool = False
     timers: list[Timer] = field(default_factory=list)
     rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
+    passed_over: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
     def reject(self, record: Record, set_aside: Callable[[], Sequence[Row]]) -> None:
         """Set a record aside; nothing if it is already."""
@@ -67,15 +69,33 @@ class SessionTask:
             self.running.timing.done(self.timers)
             self.timers, self.wrote = [], True
 
-    def seal(self, chosen: Mapping[TopicPartition, int]) -> None:
-        """Put what was written, these offsets, and the dead letters of records before them into the next commit."""
+    def seal(self, chosen: Mapping[TopicPartition, int]) -> bool:
+        """Put what was written, these offsets, and the dead letters of records before them into the next commit.
+
+        Return whether there was something.
+        """
+        chosen = self._pass_over(chosen)
         for partition, offset in sorted(self.rejected):
             if offset < chosen.get(partition, -1):
                 self.running.workspace.emit_rows(self.rejected.pop((partition, offset)))
-        if chosen or self.wrote:
+        sealed = bool(chosen) or self.wrote
+        if sealed:
             self.running.seal(chosen)
         self.polled = {p: at for p, at in self.polled.items() if chosen.get(p, -1) < at}
         self.count, self.wrote = 0, False
+        return sealed
+
+    def _pass_over(self, chosen: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return these offsets, each behind the records next to it that the session does not get and cannot name."""
+        if not self.passed_over:
+            return chosen
+        moved, done = dict(chosen), self.running.offsets.done_to()
+        for partition in {partition for partition, _ in self.passed_over}:
+            at = moved.get(partition, done[partition])
+            while (partition, at) in self.passed_over:
+                at = moved[partition] = self.passed_over[partition, at]
+        self.passed_over = {(p, at): end for (p, at), end in self.passed_over.items() if end > moved.get(p, -1)}
+        return moved
 
 
 class SessionTasks:
@@ -170,6 +190,8 @@ class SessionTasks:
         self, running: Running, partition: TopicPartition, record: Record, set_aside: Callable[[], Sequence[Row]]
     ) -> None:
         """Set a record aside that the session does not get; it counts as polled."""
+        before = partition, self.next_offsets(running)[partition]
+        self._tasks[running.task.id].passed_over[before] = record.offset + 1
         self._see(running, partition, [record]).reject(record, set_aside)
 
     def _see(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> SessionTask:
@@ -209,11 +231,12 @@ class SessionTasks:
             if session_task.began <= begins:
                 session_task.stale = False
 
-    def seal(self, offsets: Mapping[TopicPartition, int] | None, *, timers: bool) -> None:
+    def seal(self, offsets: Mapping[TopicPartition, int] | None, *, timers: bool) -> frozenset[TaskId]:
         """Put everything written and these offsets (None: of all that was polled) into the next commit.
 
-        With ``timers`` those that were polled are done. Seals nothing where it raises: ``SidecarRefused`` for an offset
-        that cannot be committed, ``Unreadable`` for timers of a store that cannot be read.
+        Return the tasks that have something in it. With ``timers`` those that were polled are done. Seals nothing where
+        it raises: ``SidecarRefused`` for an offset that cannot be committed, ``Unreadable`` for timers of a store that
+        cannot be read.
         """
         for partition, offset in (offsets or {}).items():
             self._check(partition, offset)
@@ -222,13 +245,16 @@ class SessionTasks:
                 session_task.end_timers()
             except StateError as error:
                 raise Unreadable(task, error) from error
-        for session_task in self._tasks.values():
+        sealed: set[TaskId] = set()
+        for task, session_task in self._tasks.items():
             chosen = (
                 session_task.polled
                 if offsets is None
                 else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
             )
-            session_task.seal(chosen)
+            if session_task.seal(chosen):
+                sealed.add(task)
+        return frozenset(sealed)
 
     def _check(self, partition: TopicPartition, offset: int) -> None:
         task = self._task_of.get(partition)
@@ -251,7 +277,7 @@ class SessionTasks:
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.running.roll_back(at)
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
-            session_task.count, session_task.rejected = 0, {}
+            session_task.count, session_task.rejected, session_task.passed_over = 0, {}, {}
             if session_task.running.timing.declared is not None:
                 session_task.timers = []
                 session_task.running.timing.timer_queue.forget()

@@ -89,13 +89,16 @@ def test_a_record_that_fits_no_frame_is_set_aside_and_leaves_with_the_commit_of_
     stand.bring_values(10, b"v", TOO_LARGE, b"v")
     assert stand.answer_of(first) == [10]
     assert stand.poll() == [12]
-    stand.ask("commit", offsets={"orders-0": 11})
+    stand.ask("commit", offsets={"orders-0": 10})
     assert dead_letters(stand) == []
     stand.commit_begins()
     stand.handler.commit_ends(CommitEnd.DONE)
-    stand.ask("commit")
+    stand.ask("commit", offsets={"orders-0": 11})
     is_kept = stand.bad_records.dead_letters() == {TASK: 1}
     assert dead_letters(stand) == [b"11"] * is_kept
+    assert stand.commit_begins()[1] == {INPUT: 12}
+    stand.handler.commit_ends(CommitEnd.DONE)
+    stand.ask("commit")
     assert stand.commit_begins()[1] == {INPUT: 13}
     assert stand.bad_records.dropped() == {TASK: 1}
     (event,) = (event for event in stand.reported if isinstance(event, RecordSetAsideEvent))
@@ -162,6 +165,31 @@ def test_where_nothing_is_set_aside_the_poll_is_refused_and_the_record_is_not_co
     stand.handler.commit_ends(CommitEnd.DONE)
     stand.handler.leave(stand.port)
     assert stand.rewound == {INPUT: 11}
+
+
+@setting_aside
+def test_such_records_at_the_end_leave_with_the_offset_before_them(stand: PollStand) -> None:
+    """A session that commits the offsets that it has seen cannot name theirs."""
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring_values(10, b"v", b"v", TOO_LARGE, TOO_LARGE)
+    stand.ask("poll", timeout_ms=60_000)
+    stand.ask("commit", offsets={"orders-0": 11})
+    assert stand.commit_begins()[1] == {INPUT: 11}, "record 11 is not committed, nor what is behind it"
+    stand.handler.commit_ends(CommitEnd.DONE)
+    stand.ask("commit", offsets={"orders-0": 12})
+    letters = dead_letters(stand)
+    assert stand.commit_begins()[1] == {INPUT: 14}
+    assert letters == [b"12", b"13"] * (stand.bad_records.dead_letters() == {TASK: 2})
+
+
+@setting_aside
+def test_such_a_record_that_nothing_precedes_leaves_with_any_commit(stand: PollStand) -> None:
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring_values(10, TOO_LARGE)
+    stand.ask("commit", offsets={})
+    assert stand.commit_begins()[1] == {INPUT: 11}
+    stand.handler.leave(stand.port)
+    assert stand.rewound == {}
 
 
 # --- as much as fits --------------------------------------------------------------------------------

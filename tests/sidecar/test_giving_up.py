@@ -1,0 +1,141 @@
+"""Clients that give up: a poll that is cancelled commits nothing unseen, and a cancelled connect blocks no other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
+from kstreams_assign.sidecar.address import UnixAddress
+from kstreams_assign.sidecar.aio import AsyncSidecarClient
+from kstreams_assign.sidecar.client import SidecarClient
+from kstreams_assign.sidecar.messages import Request
+from kstreams_assign.sidecar.query_requests import Port
+from kstreams_assign.sidecar.server import Server
+
+PATIENCE_S = 30.0
+
+
+class Work:
+    """Answers all requests at once but polls, which it never answers."""
+
+    def __init__(self) -> None:
+        self.polled, self.left = threading.Event(), threading.Event()
+        self.ops: list[str] = []
+
+    def open(self, _port: Port) -> None:
+        self.polled.clear()
+        self.left.clear()
+
+    def submit(self, port: Port, request: Request) -> None:
+        self.ops.append(request.op)
+        if request.op == "poll":
+            self.polled.set()
+        else:
+            port.answer(request.id, {"id": request.id, "ok": 7})
+
+    def leave(self, _port: Port) -> None:
+        self.left.set()
+
+
+class Sidecar:
+    """A server of such work, which does not serve yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = str(folder / "a.sock")
+        self.work = Work()
+        self.server = Server(UnixAddress(folder / "a.sock"), None, self.work)
+
+    def start(self) -> None:
+        self.server.start({}, lambda: None)
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
+    made = Sidecar(tmp_path)
+    yield made
+    made.server.stop()
+
+
+async def give_up_a_poll(sidecar: Sidecar, session: AsyncSidecarClient) -> None:
+    poll = asyncio.ensure_future(session.poll())
+    assert await asyncio.to_thread(sidecar.work.polled.wait, PATIENCE_S)
+    poll.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+
+
+@pytest.mark.parametrize("call", ["commit", "poll", "poll_columns", "poll_with_timers"])
+def test_a_session_ends_before_it_commits_or_skips_what_a_cancelled_poll_brought(sidecar: Sidecar, call: str) -> None:
+    async def application() -> None:
+        session = await AsyncSidecarClient.connect(sidecar.address)
+        await give_up_a_poll(sidecar, session)
+        for _ in range(2):
+            with pytest.raises(SidecarDisconnected, match=r"a poll was given up .*: connect again"):
+                await getattr(session, call)()
+
+    sidecar.start()
+    asyncio.run(application())
+    assert sidecar.work.left.wait(PATIENCE_S), "its input is read again"
+    assert sidecar.work.ops == ["poll"]
+
+
+def test_offsets_that_are_named_can_be_committed_behind_a_cancelled_poll(sidecar: Sidecar) -> None:
+    async def application() -> None:
+        session = await AsyncSidecarClient.connect(sidecar.address)
+        await give_up_a_poll(sidecar, session)
+        assert await session.commit({"orders-0": 11}) == 7
+        await session.close()
+
+    sidecar.start()
+    asyncio.run(application())
+    assert sidecar.work.ops == ["poll", "commit", "close"]
+
+
+@pytest.mark.parametrize("call", ["commit", "commit_later", "poll", "poll_columns", "poll_with_timers"])
+def test_a_poll_that_ctrl_c_ends_is_not_committed(sidecar: Sidecar, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    sidecar.start()
+    with SidecarClient(sidecar.address) as session:
+        with monkeypatch.context() as waiting:
+            waiting.setattr(session, "_receive", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                session.poll()
+        with pytest.raises(SidecarDisconnected, match="a poll was given up"):
+            getattr(session, call)()
+    assert sidecar.work.left.wait(PATIENCE_S)
+    assert sidecar.work.ops == ["poll"]
+
+
+def test_a_connect_that_is_cancelled_lets_the_next_ones_in(sidecar: Sidecar) -> None:
+    """The socket listens before the worker serves it, so the first waits for its answer. The server meets it first."""
+
+    async def connect() -> AsyncSidecarClient:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                return await AsyncSidecarClient.connect(sidecar.address)
+            except SidecarRefused as refused:
+                if refused.code != "busy" or time.monotonic() > deadline:
+                    raise
+
+    async def application() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(AsyncSidecarClient.connect(sidecar.address), 0.3)
+        sidecar.start()
+        async with await connect() as session:
+            assert await session.commit() == 7
+
+    gc.disable()  # it would close a connection that is only forgotten
+    try:
+        asyncio.run(application())
+    finally:
+        gc.enable()
