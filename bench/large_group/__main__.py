@@ -40,6 +40,8 @@ PATIENCE_S = 600
 PIECE = 5_000
 """Partitions that are made by one request: a controller takes none of 10,000."""
 IDLE_S = 60.0
+RETRY_S = 1.0
+"""A broker that refused a read is asked again after so long."""
 REST_S = 3.0
 """A group is at rest when for so long nothing has happened after its last assignment."""
 
@@ -96,6 +98,7 @@ def largest_group_record(servers: str) -> int:
             if time.monotonic() > deadline:
                 raise
             print(f"reading the group's records again: {cause}", file=sys.stderr)
+            threading.Event().wait(RETRY_S)
         else:
             return max(written)
 

@@ -69,12 +69,16 @@ class SessionTask:
             self.running.timing.done(self.timers)
             self.timers, self.wrote = [], True
 
-    def seal(self, chosen: Mapping[TopicPartition, int]) -> bool:
+    def seal(self, offsets: Mapping[TopicPartition, int] | None) -> bool:
         """Put what was written, these offsets, and the dead letters of records before them into the next commit.
 
-        Return whether there was something.
+        Of ``offsets`` those of its own partitions count; None: of all that was polled. Return whether there was
+        something.
         """
-        chosen = self._pass_over(chosen)
+        positions = self.running.offsets.positions
+        chosen = self._pass_over(
+            self.polled if offsets is None else {p: offset for p, offset in offsets.items() if p in positions}
+        )
         for partition, offset in sorted(self.rejected):
             if offset < chosen.get(partition, -1):
                 self.running.workspace.emit_rows(self.rejected.pop((partition, offset)))
@@ -245,16 +249,7 @@ class SessionTasks:
                 session_task.end_timers()
             except StateError as error:
                 raise Unreadable(task, error) from error
-        sealed: set[TaskId] = set()
-        for task, session_task in self._tasks.items():
-            chosen = (
-                session_task.polled
-                if offsets is None
-                else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
-            )
-            if session_task.seal(chosen):
-                sealed.add(task)
-        return frozenset(sealed)
+        return frozenset(task for task, session_task in self._tasks.items() if session_task.seal(offsets))
 
     def _check(self, partition: TopicPartition, offset: int) -> None:
         task = self._task_of.get(partition)
