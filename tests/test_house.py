@@ -51,7 +51,7 @@ ROOM_OF_PACKAGE = {
     # a third-party package -> where it may be imported
     "kafka": ("adapters/kafka_python",),
     "confluent_kafka": ("adapters/confluent",),
-    "rocksdict": ("adapters/rocksdb.py",),
+    "rocksdict": ("adapters/rocksdb.py", "adapters/rocks_memory.py"),
     "networkx": ("assign/least_movement/rack_owners.py",),
     "msgpack": ("wire/trailer.py", "wire/framing.py", "serdes/text_and_packed.py"),
     "orjson": ("serdes",),

@@ -1,4 +1,4 @@
-"""A task's stores in RocksDB, through rocksdict: the only file that imports it.
+"""A task's stores in RocksDB, through rocksdict.
 
 One database a task. Each store is a column family; their names and the changelog offsets stand in the default column
 family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they
@@ -11,13 +11,12 @@ are full all column families are flushed as one, so a crash loses the tail of da
 flushes and goes back; that flush takes the families one by one, the offsets last, so a process that dies in it leaves
 data that is ahead, over which restoring reads again.
 
-What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text, which
-``store_faults`` turns into this package's errors.
+What must not be here: when to write, what to restore, how databases are set up (``rocks_memory``). rocksdict raises
+bare ``Exception`` with RocksDB's text, which ``store_faults`` turns into this package's errors.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import secrets
 import threading
@@ -29,19 +28,15 @@ from types import MappingProxyType
 
 from rocksdict import (
     AccessType,
-    BlockBasedOptions,
-    Cache,
     ColumnFamily,
     DbClosedError,
-    DBCompressionType,
-    MemtableFactory,
     Options,
     Rdict,
     WriteBatch,
-    WriteBufferManager,
     WriteOptions,
 )
 
+from kstreams_assign.adapters.rocks_memory import LEVEL0_MAX, UNFLUSHED_MAX, RocksMemory, shared_memory
 from kstreams_assign.adapters.store_faults import BORROWED, Translation
 from kstreams_assign.adapters.store_layout import (
     FORMAT,
@@ -57,16 +52,12 @@ from kstreams_assign.adapters.store_layout import (
 )
 from kstreams_assign.adapters.store_range import StoreRange
 from kstreams_assign.errors import StateError
-from kstreams_assign.memory import Memory
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.expiry import indexed_by
-from kstreams_assign.tasks.stores import Write
+from kstreams_assign.tasks.stores import Write, found_gone_back
 
 _log = logging.getLogger(__name__)
 
-_WRITE_BUFFER_BYTES, _WRITE_BUFFER_BYTES_MIN = 8 << 20, 1 << 20
-_UNFLUSHED_MAX = 4
-_LEVEL0_MAX = 32
 _FAILURES = "rocksdb.background-errors"
 _KEYS = "rocksdb.estimate-num-keys"
 _ROOM_TRY_S = 0.002
@@ -75,76 +66,6 @@ _ROOM_TRY_S = 0.002
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
 _BARE: frozenset[type[BaseException]] = frozenset({Exception, RuntimeError, DbClosedError})
 _RAISED: tuple[type[BaseException], ...] = (*_BARE, OSError)
-
-
-class RocksMemory:
-    """Memory that all databases opened with it share: one block cache, one limit on unwritten data.
-
-    ``write_buffer_bytes`` is for one store; a small one also writes faster, as its skip list fits the processor's
-    cache. A database that would pass ``write_buffers_bytes`` in sum flushes early instead. With ``index_in_cache`` the
-    indexes and filters of open files count as part of the cache, and not beside it.
-    """
-
-    def __init__(
-        self,
-        *,
-        block_cache_bytes: int = 64 << 20,
-        write_buffers_bytes: int = 256 << 20,
-        write_buffer_bytes: int = _WRITE_BUFFER_BYTES,
-        max_open_files: int = 128,
-        index_in_cache: bool = False,
-    ) -> None:
-        self._index_in_cache = index_in_cache
-        self._cache = Cache(block_cache_bytes)
-        self._buffers = WriteBufferManager(write_buffers_bytes, False)
-        self._write_buffer_bytes = write_buffer_bytes
-        self._max_open_files = max_open_files
-
-    @classmethod
-    def within(cls, memory: Memory) -> RocksMemory:
-        """Return the memory that a process has for its stores."""
-        write_buffers = memory.rocksdb_write_buffers_bytes
-        return cls(
-            block_cache_bytes=memory.rocksdb_block_cache_bytes,
-            write_buffers_bytes=write_buffers,
-            write_buffer_bytes=min(_WRITE_BUFFER_BYTES, max(_WRITE_BUFFER_BYTES_MIN, write_buffers // 16)),
-            index_in_cache=memory.limited,
-        )
-
-    def options(self, *, bulk: bool = False) -> Options:
-        """For a database and for each of its column families; in ``bulk`` to be written and hardly read."""
-        options = Options(raw_mode=True)
-        options.create_if_missing(True)
-        options.set_write_buffer_manager(self._buffers)
-        options.set_write_buffer_size(self._write_buffer_bytes)
-        options.set_max_write_buffer_number(_UNFLUSHED_MAX * 2 if bulk else 3)
-        options.set_atomic_flush(True)  # or a lost write-ahead log takes the offsets away, and leaves data
-        options.set_allow_concurrent_memtable_write(False)  # one thread writes to a database
-        options.set_max_open_files(self._max_open_files)
-        options.set_compression_type(DBCompressionType.lz4())
-        options.set_keep_log_file_num(2)
-        options.set_stats_dump_period_sec(0)
-        options.set_block_based_table_factory(self._blocks())
-        options.set_level_zero_slowdown_writes_trigger(_LEVEL0_MAX * 2)
-        options.set_level_zero_stop_writes_trigger(_LEVEL0_MAX * 3)
-        if bulk:
-            options.set_memtable_factory(MemtableFactory.vector())
-            options.set_level_zero_file_num_compaction_trigger(_LEVEL0_MAX // 2)
-        return options
-
-    def _blocks(self) -> BlockBasedOptions:
-        blocks = BlockBasedOptions()
-        blocks.set_block_cache(self._cache)
-        blocks.set_bloom_filter(10, False)
-        blocks.set_cache_index_and_filter_blocks(self._index_in_cache)
-        blocks.set_pin_l0_filter_and_index_blocks_in_cache(self._index_in_cache)
-        return blocks
-
-
-@functools.cache
-def shared_memory() -> RocksMemory:
-    """The default budget of the process: 64 MiB of cache and 256 MiB of write buffers."""
-    return RocksMemory()
 
 
 class RocksTaskStores:
@@ -242,7 +163,8 @@ class RocksTaskStores:
         self._held.offsets.update(offsets)
 
     def _batch(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> WriteBatch:
-        self._refuse_going_back(offsets)
+        if found := found_gone_back(offsets, self._held.offsets, self._sources):
+            raise self._translation.damaged(found)
         batch = WriteBatch(raw_mode=True)
         for store, records in writes.items():
             handle = self._write_side(store)
@@ -255,15 +177,6 @@ class RocksTaskStores:
         for partition, offset in offsets.items():
             batch.put(offset_key(partition), offset_value(offset))
         return batch
-
-    def _refuse_going_back(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Refuse offsets that go back: the topic was deleted and created again, and lacks what is here."""
-        for partition, offset in offsets.items():
-            if offset < self._held.offsets.get(partition, 0) and partition.topic not in self._sources:
-                raise self._translation.damaged(
-                    f"is at offset {self._held.offsets[partition]} of {partition}, which has gone back to {offset}: "
-                    "the topic was deleted and created again"
-                )
 
     def wipe(self) -> None:
         """Forget all data and offsets in one batch; then create the column families again, to free the space."""
@@ -522,7 +435,7 @@ def _close_when_read(family: Rdict) -> None:
 def _crowded(family: Rdict) -> bool:
     unflushed = family.property_int_value("rocksdb.num-immutable-mem-table") or 0
     level0 = family.property_value("rocksdb.num-files-at-level0") or "0"
-    return unflushed >= _UNFLUSHED_MAX or int(level0) >= _LEVEL0_MAX
+    return unflushed >= UNFLUSHED_MAX or int(level0) >= LEVEL0_MAX
 
 
 def _last_key(database: Rdict) -> bytes | None:

@@ -53,10 +53,11 @@ class StoreRange(Iterator[tuple[bytes, bytes]]):
         return self._after_chunk() if entry is None else entry
 
     def _after_chunk(self) -> tuple[bytes, bytes]:
+        cursor = self._cursor  # another thread may let go of it meanwhile
         with self._translation:
             chunk = list(islice(self._entries, CHUNK_RECORDS))
-            if self._cursor is not None and not chunk:
-                self._cursor.status()
+            if cursor is not None and not chunk:
+                cursor.status()
         if not chunk:
             self.close()
         self._chunk = iter(chunk)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.stores import Write
+from kstreams_assign.tasks.stores import Write, found_gone_back
 
 
 class _Range(Iterator[tuple[bytes, bytes]]):
@@ -166,12 +166,8 @@ class MemoryStores:
             raise self._no_such("")
         for store in stores:
             self._of(store)
-        for partition, offset in offsets.items():
-            if offset < self._offsets.get(partition, 0) and partition.topic not in self._sources:
-                raise StoreDamaged(
-                    f"the in-memory store is at offset {self._offsets[partition]} of {partition}, which has gone back "
-                    f"to {offset}: the topic was deleted and created again"
-                )
+        if found := found_gone_back(offsets, self._offsets, self._sources):
+            raise StoreDamaged(f"the in-memory store {found}")
 
     def identities(self) -> Mapping[str, str]:
         return dict(self._identities)

@@ -1,8 +1,7 @@
 """The stores of one task as a protocol: what the loop, the restore thread and a commit do with them.
 
 ``adapters.rocksdb`` has the stores on disk, ``memory_stores`` those in memory, ``mixed_stores`` both; the simulator
-brings its own. What must not live here: how stores are
-kept, and how changelogs are read (``restore.ports``).
+brings its own. What must not live here: how stores are kept, and how changelogs are read (``restore.ports``).
 """
 
 from __future__ import annotations
@@ -66,3 +65,16 @@ class TaskStores(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def found_gone_back(
+    offsets: Mapping[TopicPartition, int], held: Mapping[TopicPartition, int], sources: frozenset[str]
+) -> str | None:
+    """Say which of the ``offsets`` is below the one that is ``held``, or None; those of ``sources`` may be."""
+    for partition, offset in offsets.items():
+        if offset < held.get(partition, 0) and partition.topic not in sources:
+            return (
+                f"is at offset {held[partition]} of {partition}, which has gone back to {offset}: "
+                "the topic was deleted and created again"
+            )
+    return None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, StableEnds
-from kstreams_assign.adapters.rocksdb import RocksMemory, RocksTaskStores, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.client_settings import read_committed
 from kstreams_assign.config import Config

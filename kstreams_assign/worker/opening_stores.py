@@ -6,7 +6,8 @@ A task that has no store on disk needs no folder. What must not live here: when 
 
 from __future__ import annotations
 
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.tasks.expiry import store_names, with_expiry

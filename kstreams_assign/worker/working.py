@@ -23,7 +23,7 @@ from kstreams_assign.adapters.confluent import (
     SourceLimits,
 )
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.rocksdb import RocksMemory
+from kstreams_assign.adapters.rocks_memory import RocksMemory
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.engine.membership import RESTART_ANNOUNCED_WITHIN_MS

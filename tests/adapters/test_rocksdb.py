@@ -13,7 +13,8 @@ import threading
 
 import pytest
 
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores, read_offsets
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores, read_offsets
 from kstreams_assign.adapters.store_faults import VERDICTS, Translation
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TopicPartition
@@ -414,7 +415,8 @@ def test_every_line_of_the_table_of_errors_is_reachable_and_damage_is_told_from_
 _CRASHED = """
 import os, sys
 from pathlib import Path
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import TopicPartition
 changelog = TopicPartition("app-counts-changelog", 3)
 stores = open_task_stores(Path(sys.argv[1]), ["counts"], memory=RocksMemory(write_buffer_bytes=16 << 10))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import TopicPartition
 
 CHANGELOG = TopicPartition("app-counts-changelog", 3)
@@ -18,7 +19,8 @@ CHANGELOG = TopicPartition("app-counts-changelog", 3)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import TopicPartition
 
 stores = open_task_stores(Path(sys.argv[1]), ["counts", "other"], memory=RocksMemory(write_buffer_bytes=64 << 10))

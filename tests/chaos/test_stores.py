@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import TopicPartition
 from tests.chaos.facts import Store
 from tests.chaos.stores import read_store

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.events import (
     BaseEvent,

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.adapters.rocks_memory import RocksMemory
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.events import StoreDiscardedEvent, StoreWipedEvent, TaskResumedEvent, TaskStoppedEvent
 from kstreams_assign.model import Store
