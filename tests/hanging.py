@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import NAMESPACE_OID, uuid5
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -32,6 +33,12 @@ class Left:
     states: Sequence[str] = ("PrepareCommit", "CompleteCommit")
     offsets: Mapping[TopicPartition, int] | None = None
     group: str = ""
+
+
+def own_id(word: str) -> str:
+    """Return the transactional id of a process of an application: ``orders-one`` is one process of ``orders``."""
+    application_id, _, process = word.partition("-")
+    return f"{application_id}-{uuid5(NAMESPACE_OID, process)}"
 
 
 def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:

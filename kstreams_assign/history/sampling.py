@@ -13,6 +13,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.topology.internal import internal_topics_of
 
 CHANGELOG = "-changelog"
 
@@ -51,10 +52,5 @@ def changelogs(group: str, topics: Mapping[str, int], groups: Iterable[str] = ()
 
     ``groups``: all that are known. A changelog is that of the group with the longest name that fits.
     """
-    longer = tuple(f"{other}-" for other in groups if other.startswith(f"{group}-"))
-    named = [
-        topic
-        for topic in topics
-        if topic.startswith(f"{group}-") and topic.endswith(CHANGELOG) and not topic.startswith(longer)
-    ]
-    return [TopicPartition(topic, partition) for topic in sorted(named) for partition in range(topics[topic])]
+    named = [topic for topic in internal_topics_of(group, topics, groups) if topic.endswith(CHANGELOG)]
+    return [TopicPartition(topic, partition) for topic in named for partition in range(topics[topic])]

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.insight.files import is_file
 
 HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2}[\s:]*)+)")
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
-PATH_MAX = 1_024
-"""A longer word is data; asking for a file of that name may be an error of its own."""
 
 
 class Reading(NamedTuple):
@@ -32,7 +31,7 @@ def read_bytes(word: str) -> Reading:
     if word == "-":
         return _content(sys.stdin.buffer.read())
     path = Path(word)
-    if len(word) < PATH_MAX and path.is_file():
+    if is_file(path):
         try:
             return _content(path.read_bytes())
         except OSError as cause:

@@ -24,6 +24,7 @@ from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
 from kstreams_assign.observe.topology import CHANGELOG
+from kstreams_assign.topology.internal import internal_topics_of, is_internal
 from kstreams_assign.wire import (
     DescribedStreamsGroup,
     GroupMetadata,
@@ -178,14 +179,17 @@ class GroupReader:
         return None, None
 
     def _topics(self, group: str, members: tuple[DescribedMember, ...], gaps: dict[str, str]) -> dict[str, int]:
-        """Return the topics that members subscribe to, and those named after the group (its internal topics)."""
+        """Return the topics that members subscribe to, and the group's internal topics, by their names."""
         try:
             there = self._admin.topics(self._timeout_s)
+            groups = self._describer.types()
         except BrokerError as cause:
-            gaps["topics"] = f"topics could not be listed: {cause}"
+            gaps["topics"] = f"topics and groups could not be listed: {cause}"
             return {}
-        subscribed = {topic for member in members for topic in _subscribed(member)}
-        return {name: count for name, count in there.items() if name in subscribed or name.startswith(f"{group}-")}
+        named = {topic for member in members for topic in _subscribed(member)}.union(
+            internal_topics_of(group, there, groups)
+        )
+        return {name: count for name, count in there.items() if name in named}
 
     def _committed_metadata(
         self, group: str, members: Iterable[DescribedMember], gaps: dict[str, str]
@@ -201,8 +205,8 @@ class GroupReader:
     def _bounds(
         self, group: str, counts: Mapping[str, int], gaps: dict[str, str]
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        named = {t: n for t, n in counts.items() if t.startswith(f"{group}-") and t.endswith(CHANGELOG)}
-        wanted = [TopicPartition(topic, number) for topic, count in named.items() for number in range(count)]
+        named = [topic for topic in counts if is_internal(group, topic) and topic.endswith(CHANGELOG)]
+        wanted = [TopicPartition(topic, number) for topic in named for number in range(counts[topic])]
         try:
             bounds = self._admin.bounds(wanted, self._timeout_s)
         except BrokerError as cause:

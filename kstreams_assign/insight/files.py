@@ -7,6 +7,14 @@ from pathlib import Path
 from kstreams_assign.errors import ConfigError
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a word on a command line names a file: ``Path.is_file`` fails for one that no file may have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
+
+
 def read_text(path: Path, argument: str) -> str:
     """Return the text of a file; ``argument`` is how the command calls it. Raises ``ConfigError``."""
     try:

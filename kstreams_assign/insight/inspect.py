@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ from rich.live import Live
 from kstreams_assign.client_settings import client_pairs
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.insight.fetch import group_reader
-from kstreams_assign.insight.files import read_text
+from kstreams_assign.insight.files import is_file, read_text
+from kstreams_assign.insight.fitted import Fitted
 from kstreams_assign.insight.show import show
 from kstreams_assign.insight.show_streams import show_streams
 from kstreams_assign.observe.cluster import ObservedGroup
@@ -68,7 +70,7 @@ def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
         with group_reader(wanted.bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
             return reader.look(wanted.source)
     path = Path(wanted.source).absolute()
-    if not path.is_file():
+    if not is_file(path):
         raise ConfigError(
             f"{wanted.source}: to look at a group, add its brokers (-b HOST:PORT); "
             f"for a saved snapshot, name the file: {path} does not exist"
@@ -97,7 +99,7 @@ def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None, assumptions
     if as_json:
         print(json.dumps(look.facts(), indent=2))
     else:
-        Console().print(look.picture(assumptions))
+        Console().print(look.picture(assumptions=assumptions))
 
 
 def _saved_text(snapshot: GroupSnapshot | StreamsSnapshot) -> str:
@@ -105,10 +107,10 @@ def _saved_text(snapshot: GroupSnapshot | StreamsSnapshot) -> str:
 
 
 class _Look(NamedTuple):
-    """One moment: as JSON, and as a picture, with or without the list of assumptions."""
+    """One moment: as JSON, and as a picture; ``assumptions`` lists them, ``table_last`` puts the sentences first."""
 
     facts: Callable[[], dict[str, Any]]
-    picture: Callable[[bool], RenderableType]
+    picture: Callable[..., RenderableType]
 
 
 def _look(
@@ -116,17 +118,15 @@ def _look(
 ) -> _Look:
     """``group`` is what was observed in a classic group's snapshot, if that was done already."""
     if isinstance(snapshot, StreamsSnapshot):
-        return _Look(
-            lambda: streams_document(snapshot), lambda assumptions: show_streams(snapshot, assumptions=assumptions)
-        )
+        return _Look(partial(streams_document, snapshot), partial(show_streams, snapshot))
     about = describe(group or observe(snapshot, wanted))
-    return _Look(lambda: document(about, slow), lambda assumptions: show(about, slow, assumptions=assumptions))
+    return _Look(partial(document, about, slow), partial(show, about, slow))
 
 
 def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
     """Show the group every two seconds until Ctrl-C: on a terminal in place, else whenever something changed.
 
-    As JSON each change is one line.
+    On a terminal the sentences come before the table, whose end may not fit. As JSON each change is one line.
     """
     console = Console()
     in_place = console.is_terminal and not as_json
@@ -135,7 +135,7 @@ def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
             shown: dict[str, Any] | None = None
             for look in _looks(wanted):
                 if live is not None:
-                    live.update(look.picture(assumptions), refresh=True)
+                    live.update(Fitted(look.picture(assumptions=assumptions, table_last=True)), refresh=True)
                     continue
                 facts = look.facts()
                 if _unchanging(facts) != shown:
@@ -143,17 +143,18 @@ def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
                     if as_json:
                         print(json.dumps(facts), flush=True)
                     else:
-                        console.print(look.picture(assumptions))
+                        console.print(look.picture(assumptions=assumptions))
                         console.rule()
     except KeyboardInterrupt:
         return
 
 
 def _unchanging(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts without those that change with every snapshot."""
-    moving = {"taken_ms", "why", "changelog_offsets"}
+    """Return the facts without those that change with every snapshot; of processes that are awaited, who they are."""
+    moving = {"taken_ms", "why", "changelog_offsets", "awaited"}
     still = {key: value for key, value in facts.items() if key not in moving}
-    return {**still, "processes": [{k: v for k, v in process.items() if k != "lags"} for process in facts["processes"]]}
+    processes = [{k: v for k, v in process.items() if k != "lags"} for process in facts["processes"]]
+    return {**still, "processes": processes, "awaited": sorted(facts.get("awaited", ()))}
 
 
 def _looks(wanted: Asked) -> Iterator[_Look]:

@@ -10,9 +10,9 @@ from typing import Any
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
 from kstreams_assign.config import Config, read_toml_file
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.observe.migration import Migration, MigrationFacts, check_migration
-from kstreams_assign.topology.internal import is_internal
+from kstreams_assign.topology.internal import internal_topics_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,15 @@ def look(asked: Asked) -> tuple[MigrationFacts, Migration]:
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     admin.reach(asked.timeout_s)
     with describes_groups(asked.bootstrap_servers, asked.client, asked.timeout_s) as describer:
-        kind = describer.types().get(asked.group)
+        groups = describer.types()
+        kind = groups.get(asked.group)
         facts = MigrationFacts(
             asked.group,
             asked.to,
             kind,
             _members(describer, asked.group, kind),
             0 if kind is None else len(describer.committed_offsets(asked.group)),
-            sorted(topic for topic in admin.topics(asked.timeout_s) if is_internal(asked.group, topic)),
+            internal_topics_of(asked.group, admin.topics(asked.timeout_s), groups),
             _group_settings(describer, asked.group),
             config,
             patterns,
@@ -50,10 +51,13 @@ def look(asked: Asked) -> tuple[MigrationFacts, Migration]:
 
 
 def _settings(path: Path) -> tuple[Config, Sequence[str]]:
-    """Return settings and source patterns of a sidecar's file, or of a file of settings alone."""
+    """Return settings and source patterns of a sidecar's file, or of settings alone. Raises ``ConfigError``."""
     content = read_toml_file(path)
     topology = content.pop("topology", {})
-    patterns = [sub["sources_pattern"] for sub in topology.get("subtopology", ()) if "sources_pattern" in sub]
+    tables = topology.get("subtopology", []) if isinstance(topology, dict) else None
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{path.absolute()}: topology: write a [[topology.subtopology]] table for each subtopology")
+    patterns = [table["sources_pattern"] for table in tables if "sources_pattern" in table]
     return Config.from_mapping(content), patterns
 
 

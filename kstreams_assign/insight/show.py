@@ -26,23 +26,28 @@ NAME_WIDTH = len(str(UUID(int=0)))
 WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
-def show(about: Description, slow: Collection[Stalled] = (), *, assumptions: bool = False) -> RenderableType:
+def show(
+    about: Description, slow: Collection[Stalled] = (), *, assumptions: bool = False, table_last: bool = False
+) -> RenderableType:
     """Return the picture of one moment. Without ``assumptions`` it has only their number."""
-    parts: list[RenderableType] = [_headline(about)]
-    if about.group.decoded.processes:
-        parts.append(_processes(about))
-    parts.append(bullets(reasons(about, slow), ""))
+    sentences = bullets(reasons(about, slow), "")
+    if table_last and about.group.decoded.processes:
+        return Group(_headline(about), sentences, *_assumptions(about, assumptions), _processes(about))
+    table = [_processes(about)] if about.group.decoded.processes else []
+    return Group(_headline(about), *table, sentences, *_assumptions(about, assumptions))
+
+
+def _assumptions(about: Description, assumptions: bool) -> list[RenderableType]:
     lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
     if not lines or not about.group.decoded.processes:
-        return Group(*parts)
+        return []
     if not assumptions:
         number = "1 assumption" if len(lines) == 1 else f"{len(lines)} assumptions"
-        return Group(*parts, Text(f"\n{number}: --assumptions lists {'it' if len(lines) == 1 else 'them'}", QUIET))
-    parts.append(
-        Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET)
-    )
-    parts.append(bullets(first(lines, "assumptions; --json has all"), QUIET))
-    return Group(*parts)
+        return [Text(f"\n{number}: --assumptions lists {'it' if len(lines) == 1 else 'them'}", QUIET)]
+    return [
+        Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET),
+        bullets(first(lines, "assumptions; --json has all"), QUIET),
+    ]
 
 
 def _headline(about: Description) -> Text:

@@ -17,17 +17,20 @@ from kstreams_assign.observe.streams_reasons import streams_reasons, task_list, 
 from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask, sources
 
 
-def show_streams(snapshot: StreamsSnapshot, *, assumptions: bool = False) -> RenderableType:
+def show_streams(snapshot: StreamsSnapshot, *, assumptions: bool = False, table_last: bool = False) -> RenderableType:
     """Return the picture of one moment. Without ``assumptions`` what is unknown is only counted."""
-    parts: list[RenderableType] = [_headline(snapshot)]
-    if snapshot.processes:
-        parts.append(_processes(snapshot))
-    parts.append(bullets(_topology(snapshot), QUIET))
-    parts.append(bullets(streams_reasons(snapshot), ""))
+    table: list[RenderableType] = [_processes(snapshot)] if snapshot.processes else []
+    sentences = [bullets(_topology(snapshot), QUIET), bullets(streams_reasons(snapshot), "")]
+    if table_last:
+        return Group(_headline(snapshot), *sentences, *_unknown(snapshot, assumptions), *table)
+    return Group(_headline(snapshot), *table, *sentences, *_unknown(snapshot, assumptions))
+
+
+def _unknown(snapshot: StreamsSnapshot, assumptions: bool) -> list[RenderableType]:
     lines = [f"{subject}: {why}" for subject, why in {**snapshot.gaps, **unknown(snapshot)}.items()]
     if not assumptions:
-        return Group(*parts, Text(f"\nnot known: {len(lines)} facts: --assumptions lists them", QUIET))
-    return Group(*parts, Text("\nnot known, as the group does not report it:", QUIET), bullets(lines, QUIET))
+        return [Text(f"\nnot known: {len(lines)} facts: --assumptions lists them", QUIET)]
+    return [Text("\nnot known, as the group does not report it:", QUIET), bullets(lines, QUIET)]
 
 
 def _headline(snapshot: StreamsSnapshot) -> Text:

@@ -17,7 +17,7 @@ from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBro
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.transactions import Decision, ExaminedTransaction, decided, in_words
-from kstreams_assign.topology.internal import is_internal
+from kstreams_assign.topology.internal import internal_topics_of
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 
 
@@ -134,8 +134,8 @@ def _partitions(
     if missing := sorted(set(asked.topics) - there.keys()):
         raise ConfigError(f"--topic {missing[0]}: there is no such topic")
     read = {at.topic for at in brokers.committed(asked.application_id)}
-    internal = {name for name in there if is_internal(asked.application_id, name)}
-    names = (read | internal | set(asked.topics)) & there.keys()
+    internal = internal_topics_of(asked.application_id, there, admin.groups(asked.timeout_s))
+    names = read.union(internal, asked.topics) & there.keys()
     if not names:
         raise ConfigError(
             f"{asked.application_id}: no topic is named after it, and it never committed: name some by --topic"

@@ -105,6 +105,13 @@ class DecodedProcess:
         reports = (member.report for member in self.members if member.report)
         return {task: number for report in reports for task, number in report.reported_tasks.items()}
 
+    def positions(self, ends: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
+        """Return what it reported of the tasks in ``ends`` as offset sums, in either dialect."""
+        known = {task: number for task, number in self.offset_sums.items() if task in ends}
+        if self.report.task_lags is None:
+            return known
+        return {task: max(0, ends[task] - lag) for task, lag in known.items()}
+
     @property
     def _given(self) -> list[Adopted]:
         return [member.given for member in self.members if member.given]

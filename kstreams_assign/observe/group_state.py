@@ -257,9 +257,7 @@ def _observed_process(
         active = frozenset(given.active) & group.tasks.keys() if given else NO_TASKS
         copies = (given.standby | given.warmup) & ends.keys() if given else NO_TASKS
         consumers.append(ConsumerState(member.member_id, active, copies))
-    reported = {task: number for task, number in process.offset_sums.items() if task in ends}
-    if process.report.task_lags is not None:
-        reported = {task: max(0, ends[task] - lag) for task, lag in reported.items()}
+    reported = process.positions(ends)
     acceptable = group.config.acceptable_recovery_lag
     positions = {}
     for task in sorted({*reported, *(process.active & ends.keys()), *(process.copies & ends.keys())}):

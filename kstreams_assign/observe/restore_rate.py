@@ -6,8 +6,12 @@ reading at the second join count: a replica at its end may have got there long b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kstreams_assign.model import TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedGroup, DecodedProcess
+from kstreams_assign.observe.snapshot import GroupSnapshot
 
 
 def restore_rate(earlier: DecodedGroup, now: ObservedGroup) -> int | None:
@@ -16,8 +20,9 @@ def restore_rate(earlier: DecodedGroup, now: ObservedGroup) -> int | None:
     if began_ms is None or ended_ms is None or ended_ms <= began_ms:
         return None
     before = {process.process_id: process for process in earlier.processes}
+    ends_before = _ends(earlier.snapshot, now)
     read = [
-        _read(before[process.process_id], process, now)
+        _read(before[process.process_id], ends_before, process, now.end_offset_sums)
         for process in now.decoded.processes
         if process.process_id in before
     ]
@@ -25,8 +30,21 @@ def restore_rate(earlier: DecodedGroup, now: ObservedGroup) -> int | None:
     return max(1, sum(busy) * 1000 // (len(busy) * (ended_ms - began_ms))) if busy else None
 
 
-def _read(before: DecodedProcess, process: DecodedProcess, now: ObservedGroup) -> int:
-    """Return the offsets read between the joins, of assigned tasks that have not reached their end."""
-    ends, sums = now.end_offset_sums, process.offset_sums
+def _ends(snapshot: GroupSnapshot, now: ObservedGroup) -> Mapping[TaskId, int]:
+    """Return the end offset sums at an earlier snapshot, of tasks whose changelogs had all been looked up."""
+    ends = snapshot.end_offsets
+    return {task: sum(ends[log] for log in logs) for task, logs in now.changelogs.items() if ends.keys() >= {*logs}}
+
+
+def _read(
+    before: DecodedProcess, ends_before: Mapping[TaskId, int], process: DecodedProcess, ends: Mapping[TaskId, int]
+) -> int:
+    """Return the offsets read between the joins, of assigned tasks that have not reached their end.
+
+    Of a process that reports lags only tasks count whose end before is known.
+    """
+    sums, sums_before = process.positions(ends), before.positions(ends_before)
     reading = [task for task in before.active | before.copies if task in ends and 0 <= sums.get(task, -1) < ends[task]]
-    return sum(sums[task] - max(0, before.offset_sums.get(task, 0)) for task in reading)
+    if before.report.task_lags is not None:
+        reading = [task for task in reading if task in ends_before]
+    return sum(sums[task] - max(0, sums_before.get(task, 0)) for task in reading)

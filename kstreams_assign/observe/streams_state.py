@@ -13,6 +13,7 @@ from kstreams_assign.assign.streams_group import StreamsGroupInput
 from kstreams_assign.errors import NotAStreamsGroup
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.alternatives import called
+from kstreams_assign.observe.streams_reasons import missing_topics
 from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask
 from kstreams_assign.observe.streams_what_if import HEARTBEAT_INTERVAL_MS, StreamsGroupState
 
@@ -49,7 +50,7 @@ def playable(snapshot: StreamsSnapshot) -> PlayableGroup:
     def numbered(tasks: Iterable[StreamsTask]) -> frozenset[TaskId]:
         return frozenset(TaskId(numbers[task.subtopology_id], task.partition) for task in tasks)
 
-    assumed = dict(snapshot.gaps)
+    assumed = {**snapshot.gaps, **_missing(snapshot)}
     seen = {member.described.member_id: member for member in snapshot.members}
     members = tuple(  # in the broker's order, which decides ties
         StreamsMember(
@@ -104,6 +105,15 @@ def _numbers(ids: Iterable[str]) -> dict[str, int]:
     if all(name.isdecimal() for name in names):
         return {name: int(name) for name in names}
     return {name: number for number, name in enumerate(names)}
+
+
+def _missing(snapshot: StreamsSnapshot) -> dict[str, str]:
+    missing = [] if "topics" in snapshot.gaps else missing_topics(snapshot)["sources"]
+    if not missing:
+        return {}
+    names = ", ".join(missing)
+    text = f"source topics do not exist: {names}; their tasks are left out, and the broker assigns none at all"
+    return {"topics": text}
 
 
 def _standbys(snapshot: StreamsSnapshot, assumed: dict[str, str]) -> int:

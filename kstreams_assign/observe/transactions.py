@@ -7,12 +7,18 @@ must not live here: requests to brokers (``adapters.kafka_python.transactions``)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.transaction_log import AT_WORK, LoggedTransaction
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OF_A_PRODUCER = re.compile(rf"-(?:{_UUID}(?:-\d+)?|(?:\w+__)?\d+_\d+|dead-letters)")
+"""What follows the application's id in a transactional id: a process (with Java's thread), a task of Java's first
+exactly-once, or the dead letters that are sent again. ``orders-eu-...`` is one of ``orders-eu``, not of ``orders``."""
 
 
 class Decision(Enum):
@@ -76,7 +82,10 @@ class ExaminedTransaction:
 
     def of(self, application_id: str) -> bool:
         """Return whether a producer of this application began it, by its transactional id."""
-        return self.coordinated is not None and self.coordinated.transactional_id.startswith(f"{application_id}-")
+        if self.coordinated is None or not self.coordinated.transactional_id.startswith(application_id):
+            return False
+        rest = self.coordinated.transactional_id[len(application_id) :]
+        return _OF_A_PRODUCER.fullmatch(rest) is not None
 
 
 @dataclass(frozen=True, slots=True)

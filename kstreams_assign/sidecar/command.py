@@ -131,7 +131,7 @@ def drain(
     if not pids:
         raise WorkerNotRunning(f"no worker of {application_id!r} runs on state_dir = {str(root.absolute())!r}")
     for pid in pids.values():
-        os.kill(pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
+        signal_worker(pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
         typer.echo(f"process {pid} {'ends for a restart' if restart else 'drains'}", err=True)
     ended, deadline = threading.Event(), monotonic() + timeout
     for each, pid in pids.items():
@@ -140,6 +140,18 @@ def drain(
                 raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on")
             ended.wait(LOOK_S)
         typer.echo(f"process {pid} has ended", err=True)
+
+
+def signal_worker(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a worker; one that has ended meanwhile needs none. Raises ``ConfigError``."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+    except PermissionError as cause:
+        raise ConfigError(
+            f"process {pid}: this user may not signal it; run this command as the user of the worker"
+        ) from cause
 
 
 def clean(

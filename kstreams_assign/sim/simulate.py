@@ -79,8 +79,9 @@ def replay(path: Path, *, verbose: bool) -> bool:
     """Run a transcript again; return whether all invariants hold now."""
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as cause:
-        raise ConfigError(f"--replay {path}: {cause.strerror}; give a file with a transcript of simulate") from cause
+    except (OSError, UnicodeDecodeError) as cause:
+        why = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"--replay {path}: {why}; give a file with a transcript of simulate") from cause
     played = play(script_of(text), logged=verbose)
     typer.echo("\n".join(happened(played)))
     return not played.violations

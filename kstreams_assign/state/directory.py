@@ -26,7 +26,8 @@ import os
 import platform
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -297,21 +298,35 @@ def last_written_ms(folder: Path) -> int:
 def roots_of_processes(root: Path, application_id: str) -> list[Path]:
     """Return ``root``, and its numbered folders if supervised processes of the application have used them.
 
-    ``root`` itself is left out where only those have been used.
+    ``root`` itself is left out where only those have been used. Raises ``ConfigError`` where this user may not look.
     """
     folder = _folder_name(application_id)
-    numbered = [path.parent.parent for path in root.glob(f"[0-9]*/{glob.escape(folder)}/{LOCK_FILE}")]
-    return [*([] if numbered and not (root / folder).exists() else [root]), *sorted(numbered)]
+    with _looking_as_another_user(root):
+        numbered = [path.parent.parent for path in root.glob(f"[0-9]*/{glob.escape(folder)}/{LOCK_FILE}")]
+        return [*([] if numbered and not (root / folder).exists() else [root]), *sorted(numbered)]
+
+
+@contextmanager
+def _looking_as_another_user(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as cause:
+        raise ConfigError(
+            f"{path.absolute()}: this user may not look into it ({cause.strerror}); run this command as the user of "
+            "the worker"
+        ) from cause
 
 
 def holder_of(root: Path, application_id: str) -> int | None:
     """Return the pid of the process on this host that has the state directory; None if it is free.
 
-    Raises ``ConfigError`` for a directory that does not exist, and for a holder on another host.
+    Raises ``ConfigError`` for a directory that does not exist, for one that this user may not read, and for a holder
+    on another host.
     """
     path = root / _folder_name(application_id)
     try:
-        other = holder(path)
+        with _looking_as_another_user(path):
+            other = holder(path)
     except FileNotFoundError as cause:
         raise ConfigError(
             f"state_dir = {str(root)!r}: {path.absolute()} does not exist, so no process of {application_id!r} has "

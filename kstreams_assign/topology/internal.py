@@ -77,7 +77,19 @@ def _refuse_second_readers(topology: TopologyShape, application_id: str) -> None
 
 def is_internal(application_id: str, topic: str) -> bool:
     """Return whether a topic is, by its name, an internal topic of the application; patterns match none of these."""
-    return topic.startswith(f"{application_id}-") and topic.endswith(("-changelog", "-repartition"))
+    own = topic[len(application_id) + 1 :]
+    return topic.startswith(f"{application_id}-") and own.endswith(("-changelog", "-repartition"))
+
+
+def internal_topics_of(application_id: str, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
+    """Return those of the ``topics`` that are internal topics of the application, by their names, in order.
+
+    ``groups``: all that are known. A topic is of the one with the longest name that fits: ``app-eu-sums-changelog`` is
+    of ``app-eu``, and of ``app`` only if there is no ``app-eu``.
+    """
+    longer = [other for other in groups if other.startswith(f"{application_id}-")]
+    named = sorted(topic for topic in topics if is_internal(application_id, topic))
+    return [topic for topic in named if not any(is_internal(other, topic) for other in longer)]
 
 
 def missing_sources(topology: TopologyShape, counts: Mapping[str, int]) -> list[str]:

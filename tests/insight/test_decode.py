@@ -28,6 +28,7 @@ ASSIGNMENT = bytes.fromhex("000000010000000000000000")
         ("AP8=", b"\x00\xff"),
         ("deadbeef", b"\xde\xad\xbe\xef"),
         (b64encode(ASSIGNMENT).decode(), ASSIGNMENT),
+        ("0000000b" * 75, bytes.fromhex("0000000b") * 75),  # no file may have so long a name
     ],
 )
 def test_hex_and_base64_are_distinguished(word, data, tmp_path: Path):
@@ -45,7 +46,7 @@ def test_a_file_and_standard_input_may_hold_the_bytes_themselves(tmp_path: Path,
     assert read_bytes("-").data == ASSIGNMENT
 
 
-@pytest.mark.parametrize("word", ["", "0", "no bytes!", "A", "x" * 5_000 + "!"])
+@pytest.mark.parametrize("word", ["", "0", "no bytes!", "A", "!" * 300, "!" * 5_000])
 def test_what_is_neither_is_refused(word):
     with pytest.raises(ConfigError, match="neither hex nor base64, nor a file"):
         read_bytes(word)

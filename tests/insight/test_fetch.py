@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.insight.fetch import group_reader, take_snapshot
@@ -28,11 +31,12 @@ def test_a_group_that_rebalances_is_shown_as_of_its_last_completed_generation(br
 
 
 def test_topics_of_the_group_and_bounds_of_its_changelogs_are_looked_up_and_no_others(broker: str) -> None:
-    name = "with-topics"
-    ClusterAdmin(broker).create_topics(
-        {f"{name}-s-changelog": 2, f"{name}-s-repartition": 2, "with-others": 1}, SECONDS
-    )
-    with consumer(broker, name) as member:
+    """A changelog that is named after another group is that one's, though the name of this group fits, too."""
+    name, other = "with-topics", "with-topics-eu"
+    theirs = {"with-others": 1, f"{other}-s-changelog": 2}
+    ClusterAdmin(broker).create_topics({f"{name}-s-changelog": 2, f"{name}-s-repartition": 2, **theirs}, SECONDS)
+    with consumer(broker, name) as member, closing(Consumer({"bootstrap.servers": broker, "group.id": other})) as eu:
+        eu.commit(offsets=[ClientPartition(f"{name}-s-changelog", 0, 0)], asynchronous=False)
         until_assigned(member, f"{name}-in")
         seen = take_snapshot(broker, name)
     assert seen.partition_counts == {f"{name}-in": 2, f"{name}-s-changelog": 2, f"{name}-s-repartition": 2}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.insight.migrate import Asked, look
 from tests.worker.app import PARTITIONS, App
 from tests.worker.streams_settings import set_group
 from tests.worker.test_with_java import Mixed, mixed  # noqa: F401  # the fixture
@@ -51,6 +52,14 @@ def test_a_worker_goes_from_classic_to_streams_and_back(broker: str, tmp_path: P
         app.stop()
     status, text = migrate(app.name, "streams", broker, "--json")
     assert (status, json.loads(text)["internal_topics"]) == (0, ["migrated-totals-changelog"])
+
+
+@pytest.mark.parametrize("topology", ['"t"', "[1]", '{subtopology = "t"}', "{subtopology = [1]}"])
+def test_a_topology_that_is_none_is_a_wrong_setting(topology: str, tmp_path: Path) -> None:
+    settings = tmp_path / "worker.toml"
+    settings.write_text(f'application_id = "app"\nbootstrap_servers = "localhost:1"\ntopology = {topology}\n')
+    with pytest.raises(ConfigError, match=r"worker\.toml: topology: write a \[\[topology\.subtopology\]\] table"):
+        look(Asked("app", "streams", "localhost:1", settings, {}, 1.0))
 
 
 def test_java_goes_from_classic_to_streams_and_back_with_python_beside_it(mixed: Mixed) -> None:  # noqa: F811

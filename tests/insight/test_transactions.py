@@ -18,19 +18,26 @@ from kstreams_assign.insight.transactions import Asked, OpenedTransaction, _ende
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.transactions import Decision
-from tests.hanging import PATIENCE_S, Left, leave, read_committed
+from tests.hanging import PATIENCE_S, Left, leave, own_id, read_committed
 from tests.insight.run import Cli
 
 CHANGELOG, INPUT = "orders-totals-changelog", "placed"
 COMMITTED, ABORTED, UNKNOWN, RUNNING = (TopicPartition(CHANGELOG, number) for number in range(4))
+WORDS = {
+    own_id(word): word
+    for word in (
+        *("orders-committed", "orders-aborted", "orders-unknown", "orders-running", "orders-offsets"),
+        *("shop-unknown", "shop-offsets"),
+    )
+}
 OFFSETS, FOREIGN = (TopicPartition(INPUT, number) for number in range(2))
 
 
 def look(run: Cli, broker: str, *more: str) -> tuple[int, dict[str, dict[str, object]]]:
-    """Exit status, and transactional id -> facts."""
+    """Exit status, and word (``own_id``) -> facts."""
     done = run("transactions", "orders", "-b", broker, "--topic", INPUT, "--json", "--timeout", "60", *more)
     assert done.out, (done.status, done.err)
-    return done.status, {transaction["transactional_id"]: transaction for transaction in json.loads(done.out)["open"]}
+    return done.status, {WORDS[found["transactional_id"]]: found for found in json.loads(done.out)["open"]}
 
 
 def neighbour(broker: str) -> str:
@@ -49,13 +56,13 @@ def scene() -> Iterator[str]:
         kept = leave(
             broker,
             [
-                Left("orders-committed", {COMMITTED: [(b"k", b"committed")]}),
-                Left("orders-aborted", {ABORTED: [(b"k", b"aborted")]}, ("PrepareAbort", "CompleteAbort")),
-                Left("orders-unknown", {UNKNOWN: [(b"k", b"unknown")]}, ("CompleteCommit",)),
-                Left("shop-unknown", {FOREIGN: [(b"k", b"foreign")]}, ("CompleteCommit",)),
-                Left("shop-offsets", {}, offsets={OFFSETS: 3}, group=neighbour(broker.bootstrap_servers)),
-                Left("orders-running", {RUNNING: [(b"k", b"running")]}, ()),
-                Left("orders-offsets", {}, offsets={OFFSETS: 7}, group="orders"),
+                Left(own_id("orders-committed"), {COMMITTED: [(b"k", b"committed")]}),
+                Left(own_id("orders-aborted"), {ABORTED: [(b"k", b"aborted")]}, ("PrepareAbort", "CompleteAbort")),
+                Left(own_id("orders-unknown"), {UNKNOWN: [(b"k", b"unknown")]}, ("CompleteCommit",)),
+                Left(own_id("shop-unknown"), {FOREIGN: [(b"k", b"foreign")]}, ("CompleteCommit",)),
+                Left(own_id("shop-offsets"), {}, offsets={OFFSETS: 3}, group=neighbour(broker.bootstrap_servers)),
+                Left(own_id("orders-running"), {RUNNING: [(b"k", b"running")]}, ()),
+                Left(own_id("orders-offsets"), {}, offsets={OFFSETS: 7}, group="orders"),
             ],
         )
         yield broker.bootstrap_servers

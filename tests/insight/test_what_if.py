@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from kstreams_assign.group.dialects import DIALECTS, Dialect
 from kstreams_assign.observe.snapshot import GroupSnapshot, snapshot_text
 from tests.group.little_group import END
 from tests.insight.run import Cli
@@ -96,8 +97,10 @@ def test_a_group_that_warms_up_goes_on_from_where_it_is(run: Cli, save: Save) ->
     assert [outcome["change"] for outcome in facts["alternatives"]] == ["nothing changes"]
 
 
-def test_the_restore_rate_is_measured_from_an_earlier_snapshot(run: Cli, tmp_path: Path) -> None:
-    group = scaled_out()
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_the_restore_rate_is_measured_from_an_earlier_snapshot(run: Cli, tmp_path: Path, dialect: Dialect) -> None:
+    """Members report positions, or in the KIP's dialect lags, which shrink."""
+    group = scaled_out(dialect=dialect)
     earlier, later = tmp_path / "earlier.json", tmp_path / "later.json"
     for file, assigned_ms in ((earlier, 1_000_000), (later, 1_010_000)):
         file.write_text(snapshot_text(replace(group.snapshot(), assigned_ms=assigned_ms)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
+from kstreams_assign.insight.fitted import Fitted
 from kstreams_assign.insight.show import CELL_TASKS, show
 from kstreams_assign.insight.topics import topic_table
 from kstreams_assign.insight.what_if_table import table
@@ -44,6 +45,26 @@ def words_of(lines: list[str]) -> str:
         for number, cell in enumerate(re.split("[│┃]", line)[1:-1]):
             columns[number] = columns.get(number, "") + cell.strip()
     return " ".join(columns.values()).replace(" ", "")
+
+
+@pytest.mark.parametrize("height", [6, 24, 400])
+def test_what_is_repeated_in_place_begins_with_the_sentences_and_counts_what_does_not_fit(height: int) -> None:
+    """The table comes last: a terminal cuts its end, and says so."""
+    decoded = decode_group(scaled_out(members=6, partitions=12).snapshot())
+    about = describe(ObservedGroup(decoded, inferred_topology(decoded), settings_of(decoded, {})))
+    picture = show(about, table_last=True)
+    console = Console(width=WIDTH, height=height, color_system=None)
+    with console.capture() as captured:
+        console.print(Fitted(picture))
+    lines, whole = captured.get().splitlines(), lines_of(picture)
+    assert len(lines) == min(height, len(whole))
+    if len(whole) > height:
+        assert lines[: height - 1] == whole[: height - 1]
+        assert lines[-1].startswith(f"{len(whole) - height + 1} more lines: make the terminal higher")
+    else:
+        assert lines == whole
+    table_at = next(number for number, line in enumerate(whole) if line.startswith("╭"))
+    assert any("probing" in line for line in whole[:table_at])
 
 
 def test_what_if_of_a_large_group() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.dialects import MemberReport
+from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.cluster import ObservedGroup
@@ -93,17 +93,22 @@ class SeenGroup(LittleGroup):
         return ObservedGroup(decoded, topology or inferred_topology(decoded), settings_of(decoded, given))
 
 
-def scaled_out(*, members: int = 2, partitions: int = 6, ours: bool = True, **settings: object) -> SeenGroup:
+def scaled_out(
+    *, members: int = 2, partitions: int = 6, ours: bool = True, dialect: Dialect = APACHE, **settings: object
+) -> SeenGroup:
     """Settled with all but the last member; the last one has just been given its warm-ups."""
-    group = settled(members=members - 1, partitions=partitions, ours=ours, **settings)
+    group = settled(members=members - 1, partitions=partitions, ours=ours, dialect=dialect, **settings)
     group.add(members).ours = ours
     group.rebalance()
     return group
 
 
-def settled(*, members: int = 2, partitions: int = 6, ours: bool = True, **settings: object) -> SeenGroup:
-    config = AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2)
-    group = SeenGroup(shape(), {"orders": partitions, "clicks": 3}, replace(config, **settings), java_leads=not ours)
+def settled(
+    *, members: int = 2, partitions: int = 6, ours: bool = True, dialect: Dialect = APACHE, **settings: object
+) -> SeenGroup:
+    config = replace(AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2), **settings)
+    counts = {"orders": partitions, "clicks": 3}
+    group = SeenGroup(shape(), counts, config, dialect=dialect, java_leads=not ours)
     for number in range(1, members + 1):
         group.add(number).ours = ours
     group.settle()

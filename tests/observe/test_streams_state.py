@@ -54,6 +54,13 @@ def test_a_changelog_of_unknown_size_counts_as_nothing_and_is_named() -> None:
     assert "of 2 tasks the changelog's size is not known" in group.assumed["state"]
 
 
+def test_a_source_topic_that_does_not_exist_is_named() -> None:
+    counts = {topic: count for topic, count in TWO.partition_counts.items() if topic != "orders"}
+    group = playable(replace(TWO, partition_counts=counts))
+    assert group.assumed["topics"].startswith("source topics do not exist: orders; ")
+    assert "topics" not in playable(TWO).assumed
+
+
 def test_ids_that_are_no_numbers_keep_their_names() -> None:
     topology = AT_REST.group.topology
     assert topology is not None

@@ -20,7 +20,9 @@ from kstreams_assign.wire.transaction_log import LoggedTransaction
 
 PARTITION, OTHER_PARTITION = TopicPartition("log", 0), TopicPartition("log", 1)
 OPEN = OpenTransaction(PARTITION, producer_id=7, producer_epoch=3, coordinator_epoch=0, start_offset=40)
-KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({PARTITION, OTHER_PARTITION}))
+PROCESS = "6f1b3c1e-8a53-4c0e-9a3e-3f6d3a1c2b11"
+NAME = f"app-{PROCESS}"
+KNOWN = Coordinated(NAME, "Ongoing", 7, 3, 60_000, frozenset({PARTITION, OTHER_PARTITION}))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +62,13 @@ def test_nothing_is_said_to_hang_that_nobody_knows():
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("Ongoing", "of app-x: it ends with its next commit, or 60 s after it began"),
-        ("PrepareCommit", "of app-x, which its coordinator is about to commit"),
-        ("PrepareAbort", "of app-x, which its coordinator is about to abort"),
-        ("CompleteCommit", "of app-x, which its coordinator believes to have ended (CompleteCommit); it hangs, and"),
+        ("Ongoing", f"of {NAME}: it ends with its next commit, or 60 s after it began"),
+        ("PrepareCommit", f"of {NAME}, which its coordinator is about to commit"),
+        ("PrepareAbort", f"of {NAME}, which its coordinator is about to abort"),
+        (
+            "CompleteCommit",
+            f"of {NAME}, which its coordinator believes to have ended (CompleteCommit); it hangs",
+        ),
     ],
 )
 def test_words_tell_whose_it_is_and_what_comes(state, words):
@@ -83,9 +88,31 @@ def test_what_ended_or_began_while_its_coordinator_was_asked_does_not_count():
     assert still_open([OPEN, other], [later, now]) == [now]
 
 
-def test_whose_it_is_shows_in_its_transactional_id():
-    assert ExaminedTransaction(OPEN, KNOWN).of("app")
-    assert not ExaminedTransaction(OPEN, KNOWN).of("ap")
+@pytest.mark.parametrize(
+    ("transactional_id", "owner"),
+    [
+        (f"app-{PROCESS}", "app"),
+        (f"app-{PROCESS}-3", "app"),  # a thread of a Java process
+        ("app-0_12", "app"),  # a task of Java's first exactly-once
+        ("app-sales__0_12", "app"),
+        ("app-dead-letters", "app"),
+        (f"app-eu-{PROCESS}", "app-eu"),
+        (f"app.eu-{PROCESS}", "app.eu"),
+        ("app-eu-0_12", "app-eu"),
+        ("app-of-another-kind", None),
+        ("app", None),
+        ("app-", None),
+        (f"app-{PROCESS}-3-4", None),
+    ],
+)
+def test_whose_it_is_shows_in_its_transactional_id(transactional_id, owner):
+    """The name of one application may begin with that of another."""
+    examined = ExaminedTransaction(OPEN, replace(KNOWN, transactional_id=transactional_id))
+    applications = ("ap", "app", "app-eu", "app.eu", "other")
+    assert [each for each in applications if examined.of(each)] == ([owner] if owner else [])
+
+
+def test_it_is_of_no_application_if_no_coordinator_knows_its_producer():
     assert not ExaminedTransaction(OPEN, None).of("app")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import SidecarDisconnected
+from kstreams_assign.errors import ConfigError, SidecarDisconnected
 from kstreams_assign.events import AssignedEvent
 from kstreams_assign.sidecar.client import SidecarClient
+from kstreams_assign.sidecar.command import signal_worker
 from tests.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
 from tests.sidecar.test_command import COMMAND, ended, write_config
 
@@ -52,6 +56,21 @@ def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
     with shop.connect(2) as session:
         shop.send(ORDERS)
         add_up_until(session, shop)
+
+
+def test_a_worker_that_has_ended_meanwhile_needs_no_signal():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    signal_worker(process.pid, signal.SIGUSR1)
+
+
+def test_a_worker_of_another_user_is_a_wrong_call(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    with pytest.raises(ConfigError, match=r"process 7: .* run this command as the user of the worker"):
+        signal_worker(7, signal.SIGUSR1)
 
 
 def work_on(session: SidecarClient) -> None:

@@ -166,3 +166,11 @@ def test_a_missing_transcript_is_a_wrong_call(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit, match="2"):
         cli.main()
     assert "gone.txt: No such file" in capsys.readouterr().err
+
+
+def test_a_transcript_that_is_no_text_is_a_wrong_call(monkeypatch, capsys, tmp_path):
+    (tmp_path / "kept").write_bytes(b"\xff\xfe")
+    monkeypatch.setattr("sys.argv", ["kstreams-assign", "simulate", "--replay", str(tmp_path / "kept")])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert "kept: it is not UTF-8 text; give a file" in capsys.readouterr().err

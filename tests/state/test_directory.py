@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.directory import StateDirectory, holder_of
+from kstreams_assign.state import directory
+from kstreams_assign.state.directory import StateDirectory, holder_of, roots_of_processes
 from kstreams_assign.state.journal import read_journal
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
@@ -76,6 +79,19 @@ def test_looking_at_the_lock_blocks_no_process(opened, tmp_path):
         for thread in looking:
             thread.join()
     assert set(looks) <= {None, os.getpid()}
+
+
+@pytest.mark.parametrize("look", [holder_of, roots_of_processes])
+def test_a_directory_of_another_user_is_a_wrong_call(look, opened, tmp_path, monkeypatch):
+    opened()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(directory, "holder", refuse)
+    monkeypatch.setattr(Path, "glob", refuse)
+    with pytest.raises(ConfigError, match=f"{tmp_path}.*Permission denied.*run this command as the user of the worker"):
+        look(tmp_path, "app")
 
 
 def test_the_process_id_survives_a_restart_and_differs_between_applications(opened, tmp_path, clock):

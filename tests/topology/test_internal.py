@@ -10,6 +10,7 @@ from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
+    internal_topics_of,
     is_internal,
     missing_sources,
     refuse_wrong_counts,
@@ -106,6 +107,18 @@ def test_an_internal_topic_is_recognised_by_its_name():
     assert is_internal("app", "app-words-changelog")
     assert not is_internal("app", "app-words")
     assert not is_internal("app", "other-words-changelog")
+    assert not is_internal("app", "app-changelog"), "no store has an empty name"
+
+
+def test_an_internal_topic_is_of_the_group_with_the_longest_name():
+    topics = ["app-eu-sums-changelog", "app-sums-changelog", "app-eu-words-repartition", "other"]
+    assert internal_topics_of("app", topics, ["app"]) == [
+        "app-eu-sums-changelog",
+        "app-eu-words-repartition",
+        "app-sums-changelog",
+    ]
+    assert internal_topics_of("app", topics, ["app", "app-eu", "app-sums"]) == ["app-sums-changelog"]
+    assert internal_topics_of("app-eu", topics, ["app", "app-eu"]) == topics[0:3:2]
 
 
 PATTERNED = TopologyShape((SubtopologyShape(("a.b",), pattern="region-.*"), SubtopologyShape(("b",))))

@@ -13,7 +13,7 @@ from kstreams_assign.insight.transactions import Asked, open_transactions
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker import waiting
-from tests.hanging import Left, leave
+from tests.hanging import Left, leave, own_id
 from tests.status.test_on_a_broker import ask, port_of, until
 from tests.worker.app import PARTITIONS, App, Running
 
@@ -48,7 +48,7 @@ def test_a_hanging_input_of_a_running_task_is_reported_and_ended(own_broker: Loc
     worker = app.start(1, **EXACTLY_ONCE)
     worker.until_running(PARTITIONS)
     words = [(b"word-%d" % n, b"x") for n in range(3)]
-    leave(own_broker, [Left("counting-upstream", {TopicPartition("counting", 3): words})])
+    leave(own_broker, [Left(own_id("counting-upstream"), {TopicPartition("counting", 3): words})])
     worker.until(lambda _: {task for task, waits in tasks(worker).items() if waits} == {"0_3"})
     assert str(tasks(worker)["0_3"]).startswith("counting-3 has an open transaction from offset 0")
     [warning] = worker.reported(WaitingForTransactionsEvent)[-1].warnings  # of inputs: only if it hangs
@@ -69,8 +69,8 @@ def test_a_hanging_changelog_and_hanging_offsets_are_reported_and_ended(own_brok
     leave(
         own_broker,
         [
-            Left("counting-one", {changelog: [(b"more", b"7")]}),
-            Left("counting-two", {}, offsets={TopicPartition("counting", 2): 1}, group="counting"),
+            Left(own_id("counting-one"), {changelog: [(b"more", b"7")]}),
+            Left(own_id("counting-two"), {}, offsets={TopicPartition("counting", 2): 1}, group="counting"),
         ],
     )
     second = app.start(2, **EXACTLY_ONCE)

@@ -17,11 +17,12 @@ from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.waiting import ASK_INTERVAL_MS, IDLE_ASK_INTERVAL_MS, STILL_MS, WaitingTasks
+from tests.hanging import own_id
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
 OPEN = OpenTransaction(LOG, producer_id=7, producer_epoch=0, coordinator_epoch=0, start_offset=40)
-KNOWN = Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS}))
+KNOWN = Coordinated(own_id("app-x"), "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS}))
 RUNNING, HANGING = ExaminedTransaction(OPEN, KNOWN), ExaminedTransaction(OPEN, replace(KNOWN, state="CompleteCommit"))
 AT_40 = {T0: TaskProgress.begin({LOG: 40}, {LOG: 47}, 0)}
 AT_20 = {T0: TaskProgress.begin({LOG: 20}, {LOG: 47}, 0)}
@@ -90,7 +91,7 @@ def test_a_hanging_transaction_is_reported_with_the_remedy_until_it_ends(waiting
     [event] = events  # once, as it stays the same
     [warning] = event.warnings
     assert warning.endswith("; kstreams-assign transactions app -b b:1 --end")
-    assert event.transactions[0].transactional_id == "app-x"
+    assert event.transactions[0].transactional_id == own_id("app-x")
     assert waits_at(waiting, {}, {}, STILL_MS + ASK_INTERVAL_MS + 1) == {}
     assert events[-1].warnings == events[-1].transactions == ()
 
@@ -111,7 +112,8 @@ def test_hanging_group_offsets_delay_the_tasks_that_wait_for_them(waiting, broke
     brokers.answer = [hanging]
     assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([], True)]
-    brokers.answer = [replace(hanging, coordinated=replace(KNOWN, transactional_id="other-x"))]  # another group's
+    of_another_group = replace(KNOWN, transactional_id=own_id("other-x"))
+    brokers.answer = [replace(hanging, coordinated=of_another_group)]
     assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + ASK_INTERVAL_MS) == {}
 
 
