@@ -6,6 +6,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
+from kstreams_assign.insight.inspect import _unchanging
+from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.describe import describe
 from kstreams_assign.observe.document import document
 from kstreams_assign.observe.forms import trailer_form
@@ -39,6 +41,14 @@ def test_it_says_which_tasks_wait_for_whom_and_how_long():
     assert facts["awaited"] == {str(THIRD): 60_000}
     assert set(facts["waiting"].values()) == {str(THIRD)}
     assert len(facts["waiting"]) == 2
+
+
+def test_the_time_that_is_left_is_no_change_to_be_printed_again():
+    group = seen_while_it_restarts()
+    taken = (replace(group.snapshot(), assigned_ms=group.now_ms, taken_ms=group.now_ms + late) for late in (0, 2_000))
+    before, after = (document(describe(replace(group.observed(), decoded=decode_group(each)))) for each in taken)
+    assert before["awaited"] != after["awaited"]
+    assert _unchanging(before) == _unchanging(after) != _unchanging({**after, "awaited": {}})
 
 
 def test_a_prediction_assumes_that_it_does_not_come_back():
