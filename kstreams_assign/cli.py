@@ -238,9 +238,13 @@ class _Pipe(io.FileIO):
 
 
 def _until_its_reader_ends(out: TextIO) -> TextIO:
-    """``out``, but typer takes no notice of a closed pipe, which it would answer with exit status 1."""
+    """``out``, but typer takes no notice of a closed pipe, which it would answer with exit status 1.
+
+    What its encoding does not have (a terminal that is ASCII only) is written as an escape.
+    """
     pipe = io.BufferedWriter(_Pipe(out.fileno(), "wb", closefd=False))
-    return io.TextIOWrapper(pipe, out.encoding, out.errors, line_buffering=out.isatty())
+    errors = "backslashreplace" if out.errors == "strict" else out.errors
+    return io.TextIOWrapper(pipe, out.encoding, errors, line_buffering=out.isatty())
 
 
 def exit_status(error: type[KStreamsAssignError]) -> int:

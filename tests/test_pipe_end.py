@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from kstreams_assign.observe.snapshot import snapshot_text
+from tests.observe.seen_group import scaled_out
 from tests.worker.app import App
 
 LINE = b'{"hex": "0000000c0000000c"}\n'
@@ -77,6 +81,20 @@ def test_a_failure_before_the_end_keeps_its_status() -> None:
         process.stdout.close()
         status, errors = ended(process)
     assert (status, errors.count(b"\n")) == (1, 1)
+
+
+def test_what_an_encoding_does_not_have_is_escaped(tmp_path: Path) -> None:
+    saved = tmp_path / "group.json"
+    saved.write_text(snapshot_text(scaled_out().snapshot()))
+    done = subprocess.run(
+        [*COMMAND, "inspect", saved],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(r"app \xb7 Stable")
 
 
 def test_a_disk_that_is_full_is_one_line() -> None:
