@@ -9,11 +9,13 @@ What must not live here: processes, signals and clocks (``supervisor``, ``child`
   application, which every process obeys.
 - To end means to ask all processes at once. If they were asked in turn, the tasks of the first would move to the next,
   and would move again with that one. A process that does not end within its time is killed.
+- A request during an end is passed on if it ends the processes sooner. Only SIGTERM or Ctrl-C kills, and only if one of
+  them came before: the first may follow another signal, or an end that the supervisor has begun itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from kstreams_assign.processes.rests import next_rest_ms
@@ -42,6 +44,9 @@ class Request(Enum):
     CLOSE = "close"
     DRAIN = "drain"
     RESTART = "restart"
+
+
+SLOWEST_FIRST = (Request.DRAIN, Request.RESTART, Request.CLOSE)
 
 
 # --- effects --------------------------------------------------------------------------
@@ -98,10 +103,14 @@ class ProcessState:
 
 @dataclass(slots=True)
 class _End:
-    """That all processes were asked to end, when they are asked or killed next, and whether all of them obey."""
+    """That all processes were asked to end, when they are asked or killed next, and whether all of them obey.
+
+    ``was_stopped``: whether SIGTERM or Ctrl-C has asked for it.
+    """
 
     request: Request
     deadline_ms: int
+    was_stopped: bool = False
     killed: bool = False
     failed: set[int] = field(default_factory=set)
 
@@ -149,21 +158,31 @@ class Supervision:
                 self._end.failed.add(number)
             return []
         if outcome in {Outcome.REFUSED, Outcome.SHUT_DOWN}:
-            return self.end(Request.CLOSE, now_ms)
+            return self.end(Request.CLOSE, now_ms, is_stop=False)
         if outcome is Outcome.FAILED:
             process.state = State.RESTING
             process.rest_ms = next_rest_ms(process.rest_ms, now_ms - process.started_ms)
             process.restart_at_ms = now_ms + process.rest_ms
         return []
 
-    def end(self, request: Request, now_ms: int) -> list[Effect]:
-        """Ask every process to end; if they were asked before, kill them."""
-        if self._end is not None:
+    def end(self, request: Request, now_ms: int, *, is_stop: bool) -> list[Effect]:
+        """Ask every process to end, also one that was asked for a slower end before.
+
+        ``is_stop``: SIGTERM or Ctrl-C asks; the second of them kills.
+        """
+        end = self._end
+        if end is not None and end.killed:
+            return []
+        if end is not None and end.was_stopped and is_stop:
             return self._kill()
         for process in self._processes.values():
             if process.state is State.RESTING:
                 process.state = State.ENDED
-        return self._ask(request, now_ms)
+        is_sooner = end is None or SLOWEST_FIRST.index(request) > SLOWEST_FIRST.index(end.request)
+        effects = self._ask(request, now_ms) if is_sooner else []
+        if is_stop and self._end is not None:
+            self._end.was_stopped = True
+        return effects
 
     def turn(self, now_ms: int) -> list[Effect]:
         """Do what is due: start processes that have rested, or go on with those that did not end in time."""
@@ -189,8 +208,8 @@ class Supervision:
 
     def _ask(self, request: Request, now_ms: int) -> list[Effect]:
         limit_ms = self._limits.drain_ms if request is Request.DRAIN else self._limits.close_ms
-        failed = self._end.failed if self._end else set()
-        self._end = _End(request, now_ms + limit_ms, failed=failed)
+        before = self._end or _End(request, 0)
+        self._end = replace(before, request=request, deadline_ms=now_ms + limit_ms)
         return [Ask(number, request) for number in self._running()]
 
     def _kill(self) -> list[Effect]:

@@ -51,6 +51,14 @@ class Call:
     http: HostInfo | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Signalled:
+    """What a signal asks for. ``is_stop``: it was SIGTERM or Ctrl-C."""
+
+    request: Request
+    is_stop: bool
+
+
 class Supervisor:
     """Runs the processes of one call, once. Raises ``ConfigError`` where it cannot listen at ``http``."""
 
@@ -62,7 +70,7 @@ class Supervisor:
         self._end_request = first.end_request
         self._processes: dict[int, StartedProcess] = {}
         self._urls: dict[int, str] = {}
-        self._reports: queue.SimpleQueue[Report | Request] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Report | _Signalled] = queue.SimpleQueue()
         self._out, self._err = Outlet(1), Outlet(2)
         self._refused: Ended | None = None
         self._view = SupervisorView(())
@@ -98,7 +106,7 @@ class Supervisor:
                 self._take(self._reports.get(timeout=TURN_S))
             self._carry_out(self._supervision.turn(monotonic_ms()))
 
-    def _take(self, report: Report | Request) -> None:
+    def _take(self, report: Report | _Signalled) -> None:
         if isinstance(report, HttpKnown):
             self._urls[report.number] = report.url
         elif isinstance(report, Ended):
@@ -132,14 +140,18 @@ class Supervisor:
         facts = {"process": ended.number, "status": ended.status, "restart_in_ms": rest_ms}
         self._tell("process_ended", facts, text, level)
 
-    def _end(self, request: Request) -> None:
-        running = len(self._processes)
-        if self._supervision.is_ending:
+    def _end(self, signalled: _Signalled) -> None:
+        running, request = len(self._processes), signalled.request
+        was_ending = self._supervision.is_ending
+        effects = self._supervision.end(request, monotonic_ms(), is_stop=signalled.is_stop)
+        if any(isinstance(effect, Kill) for effect in effects):
             text = f"Asked to end a second time: processes that still run are killed ({running})."
-        else:
+        elif effects or not was_ending:
             text = f"The processes are asked to {request.value} ({running})."
+        else:
+            text = f"Asked to {request.value}: the processes are ending already ({running})."
         self._tell("processes_asked", {"request": request.value}, text, logging.INFO)
-        self._carry_out(self._supervision.end(request, monotonic_ms()))
+        self._carry_out(effects)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -189,7 +201,7 @@ class Supervisor:
 
         def take(number: int, _frame: FrameType | None) -> None:
             requests: dict[int, Request] = {DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
-            self._reports.put(requests.get(number, self._end_request))
+            self._reports.put(_Signalled(requests.get(number, self._end_request), is_stop=number not in requests))
 
         taken = (signal.SIGTERM, signal.SIGINT, DRAIN_SIGNAL, RESTART_SIGNAL)
         before = {number: signal.signal(number, take) for number in taken}

@@ -132,6 +132,43 @@ def test_a_second_signal_ends_all_at_once(stubborn):
     assert [child for child in children if child.is_running()] == []
 
 
+ORDERLY = """\
+import threading
+
+from kstreams_assign import Config, Subtopology, Worker
+
+
+class Orderly(Worker):
+    def run(self):
+        self.asked_to_close = threading.Event()
+        print("it runs", flush=True)
+        self.asked_to_close.wait()
+        print("it has closed in order", flush=True)
+
+    def drain(self):
+        print("it drains", flush=True)
+
+    def close(self, operation=None, *, restart=False):
+        self.asked_to_close.set()
+
+
+def make():
+    config = Config("orderly", "localhost:1")
+    return Orderly(config, [Subtopology(lambda task, records: None, sources=["in"])])
+"""
+
+
+def test_the_first_sigterm_during_a_drain_closes_all_in_order(tmp_path, track):
+    (tmp_path / "app.py").write_text(ORDERLY)
+    supervised = track(Supervised(["run", "app:make", "--processes", "2"], cwd=tmp_path))
+    until(lambda: supervised.lines.count("it runs") == 2, WITHIN_S)
+    supervised.send(signal.SIGUSR1)
+    until(lambda: supervised.lines.count("it drains") == 2, WITHIN_S)
+    assert supervised.end(signal.SIGTERM) == 0
+    assert supervised.lines.count("it has closed in order") == 2
+    supervised.until_line(r"The processes are asked to close \(2\)\.")
+
+
 def test_a_process_that_does_not_close_does_not_outlive_its_supervisor_for_long(stubborn):
     supervised, children = stubborn("--close-timeout", "1")
     supervised.popen.kill()

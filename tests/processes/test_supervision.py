@@ -26,6 +26,20 @@ def begun(count=2):
     return supervision
 
 
+def stopped(supervision, now_ms, request=Request.CLOSE):
+    """Return what SIGTERM or Ctrl-C leads to."""
+    return supervision.end(request, now_ms, is_stop=True)
+
+
+def signalled(supervision, request, now_ms):
+    """Return what SIGUSR1 (drain) or SIGHUP (restart) leads to."""
+    return supervision.end(request, now_ms, is_stop=False)
+
+
+def asked(request, count=2):
+    return [Ask(number, request) for number in range(count)]
+
+
 def states(supervision):
     return [process.state for process in supervision.states()]
 
@@ -76,7 +90,7 @@ def test_a_refused_setting_and_a_shutdown_of_the_application_end_all(outcome):
 def test_a_request_to_end_reaches_all_that_run_at_once():
     supervision = begun(3)
     supervision.ended(1, Outcome.FAILED, 5)
-    assert supervision.end(Request.CLOSE, 10) == [Ask(0, Request.CLOSE), Ask(2, Request.CLOSE)]
+    assert stopped(supervision, 10) == [Ask(0, Request.CLOSE), Ask(2, Request.CLOSE)]
     assert states(supervision) == [State.RUNNING, State.ENDED, State.RUNNING]
     supervision.ended(0, Outcome.DONE, 20)
     supervision.ended(2, Outcome.DONE, 30)
@@ -86,7 +100,7 @@ def test_a_request_to_end_reaches_all_that_run_at_once():
 
 def test_a_process_that_does_not_close_in_time_is_killed_once():
     supervision = begun()
-    supervision.end(Request.CLOSE, 10)
+    stopped(supervision, 10)
     supervision.ended(0, Outcome.DONE, 20)
     assert supervision.turn(60_009) == []
     assert supervision.turn(60_010) == [Kill(1)]
@@ -98,7 +112,7 @@ def test_a_process_that_does_not_close_in_time_is_killed_once():
 
 def test_a_drain_that_takes_too_long_becomes_a_close_and_then_a_kill():
     supervision = begun()
-    assert supervision.end(Request.DRAIN, 0) == [Ask(0, Request.DRAIN), Ask(1, Request.DRAIN)]
+    assert signalled(supervision, Request.DRAIN, 0) == [Ask(0, Request.DRAIN), Ask(1, Request.DRAIN)]
     supervision.ended(0, Outcome.FAILED, 100)
     assert supervision.turn(599_999) == []
     assert supervision.turn(600_000) == [Ask(1, Request.CLOSE)]
@@ -107,17 +121,61 @@ def test_a_drain_that_takes_too_long_becomes_a_close_and_then_a_kill():
     assert supervision.unclean == (0, 1)
 
 
-def test_a_second_request_kills_what_still_runs():
+@pytest.mark.parametrize("request_of_sigterm", Request)
+def test_the_second_sigterm_kills_what_still_runs(request_of_sigterm):
     supervision = begun()
-    supervision.end(Request.DRAIN, 0)
+    assert stopped(supervision, 0, request_of_sigterm) == asked(request_of_sigterm)
     supervision.ended(0, Outcome.DONE, 5)
-    assert supervision.end(Request.CLOSE, 10) == [Kill(1)]
-    assert supervision.end(Request.CLOSE, 11) == []
+    assert stopped(supervision, 10, request_of_sigterm) == [Kill(1)]
+    assert stopped(supervision, 11, request_of_sigterm) == []
+
+
+@pytest.mark.parametrize("before", [Request.DRAIN, Request.RESTART])
+def test_the_first_sigterm_after_another_signal_closes_and_only_the_second_kills(before):
+    supervision = begun()
+    assert signalled(supervision, before, 0) == asked(before)
+    assert stopped(supervision, 10) == asked(Request.CLOSE)
+    assert supervision.turn(60_009) == []
+    assert stopped(supervision, 60_009) == [Kill(0), Kill(1)]
+
+
+def test_the_first_sigterm_with_drain_or_restart_does_not_kill_after_the_same_request():
+    for request in (Request.DRAIN, Request.RESTART):
+        supervision = begun()
+        signalled(supervision, request, 0)
+        assert stopped(supervision, 10, request) == []
+        assert stopped(supervision, 20, request) == [Kill(0), Kill(1)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.SHUT_DOWN])
+def test_the_first_sigterm_after_the_supervisors_own_end_does_not_kill(outcome):
+    supervision = begun()
+    assert supervision.ended(1, outcome, 10) == [Ask(0, Request.CLOSE)]
+    assert stopped(supervision, 20) == []
+    assert supervision.turn(60_009) == []
+    assert stopped(supervision, 60_009) == [Kill(0)]
+
+
+def test_the_first_sigterm_after_a_drain_that_took_too_long_does_not_kill():
+    supervision = begun()
+    signalled(supervision, Request.DRAIN, 0)
+    assert supervision.turn(600_000) == asked(Request.CLOSE)
+    assert stopped(supervision, 600_020) == []
+    assert stopped(supervision, 600_030) == [Kill(0), Kill(1)]
+
+
+def test_a_request_for_a_slower_end_changes_nothing():
+    supervision = begun()
+    stopped(supervision, 0)
+    for request in (Request.DRAIN, Request.RESTART):
+        assert signalled(supervision, request, 10) == []
+    assert supervision.turn(60_000) == [Kill(0), Kill(1)]
+    assert signalled(supervision, Request.RESTART, 60_001) == []
 
 
 EVENTS = st.one_of(
     st.tuples(st.just("ended"), st.integers(0, 2), st.sampled_from(Outcome)),
-    st.tuples(st.just("end"), st.sampled_from(Request)),
+    st.tuples(st.just("end"), st.sampled_from(Request), st.booleans()),
     st.tuples(st.just("turn"), st.integers(0, 100_000)),
 )
 
@@ -140,12 +198,12 @@ def test_whatever_happens_it_starts_only_what_does_not_run_and_asks_only_what_ru
             running.remove(facts[0])
             carry_out(supervision.ended(*facts, now_ms))
         elif kind == "end":
-            carry_out(supervision.end(*facts, now_ms))
+            carry_out(supervision.end(facts[0], now_ms, is_stop=facts[1]))
         elif kind == "turn":
             now_ms += facts[0]
             carry_out(supervision.turn(now_ms))
         assert {p.number for p in supervision.states() if p.state is State.RUNNING} == running
-    carry_out(supervision.end(Request.CLOSE, now_ms))
+    carry_out(stopped(supervision, now_ms))
     for number in list(running):
         running.remove(number)
         carry_out(supervision.ended(number, Outcome.DONE, now_ms))
