@@ -49,8 +49,12 @@ class MemoryBroker:
     # --- topics ------------------------------------------------------------------------
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic; one that exists stays as it is."""
-        self._topics.setdefault(topic, _Topic([_Partition() for _ in range(partitions)]))
+        """Create a topic; one that exists gets the partitions that it lacks, and keeps its records.
+
+        A changelog lacks them while no topic matches the pattern of its subtopology.
+        """
+        there = self._topics.setdefault(topic, _Topic([])).partitions
+        there.extend(_Partition() for _ in range(partitions - len(there)))
 
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of each topic."""

@@ -119,9 +119,14 @@ def repartition_counts(topology: TopologyShape, counts: Mapping[str, int]) -> di
         whole = [topic for topic in pending if upstream[topic] and all(source in known for source in upstream[topic])]
         partly = [topic for topic in pending if any(source in known for source in upstream[topic])]
         if not partly:
+            is_written = any(pending[0] in sub.sinks for sub in topology.subtopologies)
             raise TopologyMismatch(
-                f"repartition topic {pending[0]}: its number of partitions is unknown; list it in the sinks of the "
-                "subtopology that writes to it, or set its partitions"
+                f"repartition topic {pending[0]}: its number of partitions is unknown; "
+                + (
+                    "create a topic that the subtopology that writes to it reads, or set its partitions"
+                    if is_written
+                    else "list it in the sinks of the subtopology that writes to it, or set its partitions"
+                )
             )
         for topic in whole or partly[:1]:
             result[topic] = known[topic] = max(known[source] for source in upstream[topic] if source in known)

@@ -215,6 +215,16 @@ def test_a_topic_that_matches_a_pattern_is_read_when_it_appears(guarantee: str) 
     assert heard == ["orders-eu-1", "orders-us-0", "orders-uk-0"]
 
 
+def test_a_store_of_a_pattern_keeps_what_the_first_topic_that_matches_brings(guarantee: str) -> None:
+    topology = [Subtopology(count, sources_pattern="words-.*", stores=["counts"], sinks=["word-counts"])]
+    with TopologyTestDriver(topology, processing_guarantee=guarantee) as driver:
+        assert driver.read("test-counts-changelog") == []
+        driver.pipe("words-eu", b"to", b"")
+        driver.pipe("words-us", b"to", b"")
+        assert driver.store("counts").get(b"to") == b"2"
+        assert values(driver.read("test-counts-changelog")) == [(b"to", b"1"), (b"to", b"2")]
+
+
 def test_joined_topics_need_equal_numbers_of_partitions() -> None:
     topology = [Subtopology(count, sources=["a", "b"], copartitioned=[["a", "b"]])]
     with pytest.raises(TopologyMismatch, match="a has 2, b has 1"):

@@ -49,8 +49,13 @@ def test_a_subtopology_that_feeds_itself_counts_by_its_other_sources():
 
 
 def test_a_repartition_topic_without_a_writer_is_refused_by_name():
-    with pytest.raises(TopologyMismatch, match="repartition topic R: its number of partitions is unknown"):
+    with pytest.raises(TopologyMismatch, match=r"topic R: its number of partitions is unknown; list it in the sinks"):
         counts(reads("a"), reads("R"), a=2)
+
+
+def test_a_repartition_topic_whose_writer_has_nothing_to_read_yet_is_refused_with_what_to_create():
+    with pytest.raises(TopologyMismatch, match=r"topic R: .* is unknown; create a topic that the subtopology that wr"):
+        counts(reads(to=("R",)), reads("R"), a=2)
 
 
 def test_a_joined_repartition_topic_follows_the_source_that_it_is_joined_with():
