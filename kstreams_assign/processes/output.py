@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import IO, Any
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
-LINE_BYTES_MAX = 1 << 16
-"""A longer line of a child is passed on in parts."""
+LINE_BYTES_MAX = 1 << 26
+"""A longer line of a child is passed on as several lines: memory is limited, and so is the wait of the other children.
+"""
 
 
 class LogLevel(StrEnum):
@@ -47,21 +48,32 @@ def print_json(facts: Mapping[str, Any]) -> None:
 
 
 class Outlet:
-    """A file descriptor that several threads write whole lines to. If its reader ends, later lines are dropped."""
+    """A file descriptor that several threads write whole lines to. If its reader ends, later lines are dropped.
+
+    A line that cannot be written for another reason, such as a full disk, is dropped alone.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._is_broken = False
+        self._is_cut = False
 
     def write(self, line: bytes) -> None:
         """Write a line, however long its reader lets it wait."""
         with self._lock:
+            if self._is_broken:
+                return
+            left = whole = memoryview(b"\n" + line if self._is_cut else line)
             try:
-                while line and not self._is_broken:
-                    line = line[os.write(self._descriptor, line) :]
-            except OSError:
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
+            except BrokenPipeError:
                 self._is_broken = True
+            except OSError:
+                pass
+            if len(left) < len(whole):
+                self._is_cut = len(left) > 0
 
     def pass_on(self, lines: IO[bytes], prefix: bytes) -> None:
         """Write every line of a child, behind a prefix, until there are no more."""
