@@ -25,7 +25,9 @@ Http = Annotated[
     str | None,
     typer.Option(help="Serve health, metrics and the status of all processes there.", metavar="HOST:PORT"),
 ]
-CloseTimeout = Annotated[float, typer.Option(min=1, help="Seconds until a process that was asked to close is killed.")]
+CloseTimeout = Annotated[
+    float, typer.Option(min=1, max=86_400, help="Seconds until a process that was asked to close is killed.")
+]
 
 
 def run(

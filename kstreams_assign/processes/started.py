@@ -7,6 +7,7 @@ when the supervisor dies, however it dies.
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import subprocess
@@ -35,7 +36,10 @@ class HttpKnown:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process has ended. ``status`` is its exit status, negative for a signal; ``reason`` why it refused to run."""
+    """A process has ended, or could not be started.
+
+    ``status`` is its exit status, negative for a signal; ``reason`` why it refused to run, or could not be started.
+    """
 
     number: int
     status: int
@@ -47,7 +51,10 @@ Report = HttpKnown | Ended
 
 
 class StartedProcess:
-    """Starts a process when it is made. ``report`` is called from other threads; ``Ended`` comes last."""
+    """Starts a process when it is made. ``report`` is called from other threads; ``Ended`` comes last.
+
+    Raises ``OSError`` if the system has no memory, file or thread left for it.
+    """
 
     def __init__(
         self, number: int, name: str, job: Job, out: Outlet, err: Outlet, report: Callable[[Report], None]
@@ -57,18 +64,23 @@ class StartedProcess:
         self._outcome: Outcome | None = None
         self._reason = ""
         self._connection, theirs = socket.socketpair()
-        with theirs:
-            module = "kstreams_assign.processes.child"
-            self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs.fileno()), str(number), name],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-            )
+        try:
+            with theirs:
+                self._popen = _popen(theirs, number, name)
+        except OSError:
+            self._connection.close()
+            raise
         self._send(job.as_line())
-        prefix = f"[{number}] ".encode()
+        try:
+            self._start_threads(out, err)
+        except RuntimeError as cause:
+            self._popen.kill()
+            self._popen.wait()
+            self._connection.close()
+            raise OSError(errno.EAGAIN, str(cause)) from cause
+
+    def _start_threads(self, out: Outlet, err: Outlet) -> None:
+        prefix = f"[{self._number}] ".encode()
         lines = ((self._popen.stdout, out, b""), (self._popen.stderr, err, prefix))
         readers = [self._thread(_passing(cast("IO[bytes]", pipe), outlet, mark)) for pipe, outlet, mark in lines]
         readers.append(self._thread(self._read_facts))
@@ -113,6 +125,18 @@ class StartedProcess:
         thread = threading.Thread(target=work, name=f"process-{self._number}", daemon=True)
         thread.start()
         return thread
+
+
+def _popen(connection: socket.socket, number: int, name: str) -> subprocess.Popen[bytes]:
+    module = "kstreams_assign.processes.child"
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, str(connection.fileno()), str(number), name],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[connection.fileno()],
+        process_group=0,
+    )
 
 
 def _passing(pipe: IO[bytes], outlet: Outlet, prefix: bytes) -> Callable[[], None]:

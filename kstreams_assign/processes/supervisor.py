@@ -20,7 +20,7 @@ from kstreams_assign.errors import ConfigError, ShutdownRequested
 from kstreams_assign.events import Event, WithWarnings
 from kstreams_assign.model import HostInfo
 from kstreams_assign.processes.asking import ask
-from kstreams_assign.processes.child import DRAIN_SIGNAL, RESTART_SIGNAL, Job
+from kstreams_assign.processes.child import DRAIN_SIGNAL, RESTART_SIGNAL, STATUS, Job
 from kstreams_assign.processes.endpoint import Endpoint
 from kstreams_assign.processes.output import Outlet, json_line
 from kstreams_assign.processes.started import Ended, HttpKnown, Report, StartedProcess
@@ -116,7 +116,7 @@ class Supervisor:
 
     def _take_end(self, ended: Ended) -> None:
         number = ended.number
-        del self._processes[number]
+        self._processes.pop(number, None)  # it is absent if it could not be started
         self._urls.pop(number, None)
         was_ending = self._supervision.is_ending
         now_ms = monotonic_ms()
@@ -168,7 +168,11 @@ class Supervisor:
 
     def _start(self, number: int) -> None:
         job = self._call.jobs[number]
-        process = StartedProcess(number, self._call.name, job, self._out, self._err, self._reports.put)
+        try:
+            process = StartedProcess(number, self._call.name, job, self._out, self._err, self._reports.put)
+        except OSError as cause:  # the system lacks something for a while: the other processes continue
+            self._take_end(Ended(number, STATUS[Outcome.FAILED], Outcome.FAILED, str(cause)))
+            return
         self._processes[number] = process
         facts = {"process": number, "pid": process.pid}
         self._tell("process_started", facts, f"Process {number} is started (pid {process.pid}).", logging.INFO)
@@ -229,6 +233,8 @@ class _ServerLog:
 
 
 def _how(ended: Ended) -> str:
+    if ended.outcome is Outcome.FAILED and ended.reason:
+        return f"could not be started: {ended.reason}"
     if ended.status < 0:
         return f"was ended by {signal.Signals(-ended.status).name}"
     return "has ended" if ended.status == 0 else f"ended with exit status {ended.status}"

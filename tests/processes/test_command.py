@@ -8,7 +8,9 @@ import signal
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from kstreams_assign.cli import app
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.processes.application import refuse_malformed
 from tests.processes.supervised import WITHIN_S, Supervised
@@ -55,6 +57,32 @@ def test_a_module_that_cannot_import_another_shows_its_own_error(tmp_path, track
     assert supervised.end() == 0
 
 
+ORDERLY = """\
+import threading
+
+from kstreams_assign import Config, Subtopology, Worker
+
+
+class Orderly(Worker):
+    def run(self):
+        self.asked_to_close = threading.Event()
+        print("it runs", flush=True)
+        self.asked_to_close.wait()
+        print("it has closed in order", flush=True)
+
+    def drain(self):
+        print("it drains", flush=True)
+
+    def close(self, operation=None, *, restart=False):
+        self.asked_to_close.set()
+
+
+def make():
+    config = Config("orderly", "localhost:1")
+    return Orderly(config, [Subtopology(lambda task, records: None, sources=["in"])])
+"""
+
+
 FAILING = """\
 import os
 import sys
@@ -73,6 +101,29 @@ def test_a_process_that_fails_is_started_again_and_its_lines_carry_its_number(tm
     assert supervised.end() in (0, 1), "1 if process 0 was just failing again"
     assert "output of 1" in supervised.lines
     assert {"[0] trouble", "[1] trouble", "[1] RuntimeError: it does not work"} <= set(supervised.lines)
+
+
+def starts_of_1(supervised):
+    return [line for line in supervised.lines if "Process 1 is started" in line]
+
+
+def test_a_process_that_cannot_be_started_is_tried_again_and_the_others_continue(tmp_path, track):
+    (tmp_path / "app.py").write_text(
+        f"import os\n\n{ORDERLY}\nif os.environ['KSTREAMS_ASSIGN_PROCESS'] == '1':\n    raise RuntimeError('no')\n"
+    )
+    supervised = track(Supervised(["run", "app:make", "--processes", "2"], cwd=tmp_path))
+    supervised.until_line("^it runs$")
+    supervised.until_line(r"Process 1 ended with exit status 1; it is started again in \d+ s\.")
+    supervisor = psutil.Process(supervised.popen.pid)
+    soft, hard = supervisor.rlimit(psutil.RLIMIT_NOFILE)
+    supervisor.rlimit(psutil.RLIMIT_NOFILE, (1, hard))
+    supervised.until_line(r"Process 1 could not be started: .*open files; it is started again in \d+ s\.")
+    supervisor.rlimit(psutil.RLIMIT_NOFILE, (soft, hard))
+    starts = len(starts_of_1(supervised))
+    until(lambda: len(starts_of_1(supervised)) > starts, WITHIN_S)
+    assert supervised.lines.count("it runs") == 1
+    assert supervised.end() in (0, 1), "1 if process 1 was just failing again"
+    assert "it has closed in order" in supervised.lines
 
 
 def test_with_json_log_the_supervisor_reports_its_events_as_json(tmp_path, track):
@@ -132,32 +183,6 @@ def test_a_second_signal_ends_all_at_once(stubborn):
     assert [child for child in children if child.is_running()] == []
 
 
-ORDERLY = """\
-import threading
-
-from kstreams_assign import Config, Subtopology, Worker
-
-
-class Orderly(Worker):
-    def run(self):
-        self.asked_to_close = threading.Event()
-        print("it runs", flush=True)
-        self.asked_to_close.wait()
-        print("it has closed in order", flush=True)
-
-    def drain(self):
-        print("it drains", flush=True)
-
-    def close(self, operation=None, *, restart=False):
-        self.asked_to_close.set()
-
-
-def make():
-    config = Config("orderly", "localhost:1")
-    return Orderly(config, [Subtopology(lambda task, records: None, sources=["in"])])
-"""
-
-
 def test_the_first_sigterm_during_a_drain_closes_all_in_order(tmp_path, track):
     (tmp_path / "app.py").write_text(ORDERLY)
     supervised = track(Supervised(["run", "app:make", "--processes", "2"], cwd=tmp_path))
@@ -182,6 +207,13 @@ def test_an_address_in_use_is_exit_2_before_anything_is_started(tmp_path, track,
     assert second.wait() == 2
     assert re.search("address is in use; choose another port", "\n".join(second.lines))
     assert len(second.lines) == 1
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "0", "86401"])
+def test_a_close_timeout_that_cannot_be_is_refused(seconds):
+    called = CliRunner().invoke(app, ["run", "app:worker", "--close-timeout", seconds])
+    assert called.exit_code == 2
+    assert "--close-timeout" in called.output
 
 
 def test_a_malformed_name_is_refused_before_a_process_is_started():
