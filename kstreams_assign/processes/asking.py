@@ -13,13 +13,14 @@ ANSWER_S = 4.0
 
 
 def ask(url: str, path: str, accept: str) -> Reply | None:
-    """Return the answer to GET; None if the process does not answer in time."""
+    """Return the answer to GET; None if the process does not answer in time, or is busy with too many connections."""
     address = urlsplit(url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=ANSWER_S)
     with closing(connection):
         try:
             connection.request("GET", path, headers={"Accept": accept})
             answer = connection.getresponse()
-            return Reply(answer.status, answer.getheader("Content-Type", ""), answer.read())
+            content_type, body = answer.getheader("Content-Type"), answer.read()
         except (OSError, HTTPException):
             return None
+    return None if content_type is None else Reply(answer.status, content_type, body)

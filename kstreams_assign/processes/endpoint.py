@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kstreams_assign.processes.overview import overview
 from kstreams_assign.processes.supervision import State
@@ -19,6 +19,8 @@ from kstreams_assign.status.merged import ACCEPT, merged_exposition
 from kstreams_assign.status.page import PAGE, POLICY
 from kstreams_assign.status.server import PATHS, Answer, json_answer
 from kstreams_assign.status.values import VERDICTS
+
+T = TypeVar("T")
 
 ONE_PROCESS = "/processes/"
 ASKED_AT_ONCE_MAX = 16
@@ -87,23 +89,25 @@ class Endpoint:
         return {name: self._verdict(name) for name in VERDICTS}
 
     def _overview(self) -> Answer:
-        statuses = self._json_of_all("/status.json")
+        statuses = self._json_of_all("/status.json", dict)
         page, policy = overview(self._view(), statuses, self._verdicts())
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page, {"Content-Security-Policy": policy})
 
     def _tasks(self) -> list[dict[str, Any]]:
-        return [{"process": number, **task} for number, own in self._json_of_all("/tasks").items() for task in own]
+        tasks = self._json_of_all("/tasks", list)
+        return [{"process": number, **task} for number, own in tasks.items() for task in own]
 
     def _metrics(self, accept: str) -> Answer:
         view = self._view()
-        texts = {n: reply.body.decode() for n, reply in self._replies("/metrics", view, ACCEPT).items()}
+        replies = self._replies("/metrics", view, ACCEPT)
+        texts = {n: reply.body.decode(errors="replace") for n, reply in replies.items() if reply.code == HTTPStatus.OK}
         states = {process.number: process.state.value for process in view.processes}
         restarts = {process.number: process.restarts for process in view.processes}
         body, content_type = merged_exposition(texts, states, restarts, accept)
         return Answer(HTTPStatus.OK, content_type, body)
 
     def _status(self) -> dict[str, Any]:
-        statuses = self._json_of_all("/status.json")
+        statuses = self._json_of_all("/status.json", dict)
         view = self._view()
         return {
             "ending": view.ending,
@@ -121,8 +125,10 @@ class Endpoint:
             ],
         }
 
-    def _json_of_all(self, path: str) -> dict[int, Any]:
-        return {number: json.loads(reply.body) for number, reply in self._replies(path, self._view()).items()}
+    def _json_of_all(self, path: str, kind: type[T]) -> dict[int, T]:
+        replies = self._replies(path, self._view())
+        values = {n: _parsed(reply, kind) for n, reply in replies.items() if reply.code == HTTPStatus.OK}
+        return {number: value for number, value in values.items() if value is not None}
 
     def _replies(self, path: str, view: SupervisorView, accept: str = "") -> Mapping[int, Reply]:
         """Ask all processes at the same time; one that does not answer is left out."""
@@ -138,11 +144,21 @@ def _no_such_path(paths: Sequence[str]) -> Answer:
     return json_answer({"error": f"no such path; there are {', '.join(paths)}"}, HTTPStatus.NOT_FOUND)
 
 
+def _parsed(reply: Reply, kind: type[T]) -> T | None:
+    """Return the JSON of an answer; None if a worker does not answer so: another program may have the port by now."""
+    try:
+        value = json.loads(reply.body)
+    except ValueError:
+        return None
+    return value if isinstance(value, kind) else None
+
+
 def _reasons(verdict: str, process: ProcessView, reply: Reply | None) -> list[str]:
     if process.state is State.ENDED:
         return []
-    if reply is not None:
-        return list(json.loads(reply.body)["reasons"])
+    verdict_of_process = None if reply is None else _parsed(reply, dict)
+    if verdict_of_process is not None and isinstance(verdict_of_process.get("reasons"), list):
+        return [str(reason) for reason in verdict_of_process["reasons"]]
     if process.url is not None:
         return ["it does not answer"]
     if verdict == "live":

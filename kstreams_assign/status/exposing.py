@@ -13,10 +13,16 @@ from kstreams_assign.status.metric_table import Kind, MetricRow
 
 
 def expose(metrics: Iterable[Metric], accept: str) -> tuple[bytes, str]:
-    """Return the families in the format that the ``Accept`` header asks for, and its content type."""
+    """Return the families in the format that the ``Accept`` header asks for, and its content type.
+
+    A header that the library cannot read asks for nothing.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Reading(metrics))
-    encode, content_type = choose_encoder(accept)
+    try:
+        encode, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # of a version that is not numeric
+        encode, content_type = choose_encoder("")
     return encode(registry), content_type
 
 

@@ -25,8 +25,8 @@ def merged_exposition(
 ) -> tuple[bytes, str]:
     """Return the merged metrics in the format that the ``Accept`` header asks for, and its content type.
 
-    ``texts``: number of a process -> its exposition in the format of ``ACCEPT``. ``states`` and ``restarts`` are what
-    the supervisor knows of each process.
+    ``texts``: number of a process -> its exposition in the format of ``ACCEPT``; another text is left out. ``states``
+    and ``restarts`` are what the supervisor knows of each process.
     """
     return expose([*_supervisors(states, restarts), *_merged(texts)], accept)
 
@@ -46,8 +46,11 @@ def _supervisors(states: Mapping[int, str], restarts: Mapping[int, int]) -> Iter
 def _merged(texts: Mapping[int, str]) -> Iterable[Metric]:
     families: dict[str, Metric] = {}
     for number, text in texts.items():
-        read: Iterable[Metric] = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-        for family in read:
+        try:
+            own: list[Metric] = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+        except ValueError:
+            continue
+        for family in own:
             empty = Metric(family.name, family.documentation, family.type, family.unit)
             merged = families.setdefault(family.name, empty)
             merged.samples += [

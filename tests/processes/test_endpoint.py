@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 
 import pytest
 
+from kstreams_assign.processes.asking import ask
 from kstreams_assign.processes.endpoint import Endpoint, Reply
 from kstreams_assign.processes.overview import overview
 from kstreams_assign.processes.supervision import State
 from kstreams_assign.processes.views import ProcessView, SupervisorView
 from kstreams_assign.status.page import PAGE
-from kstreams_assign.status.server import answer
+from kstreams_assign.status.server import BUSY, answer
 from tests.status.statuses import settled, warming
 
 RUNNING = {
@@ -90,6 +93,47 @@ def test_tasks_and_status_have_the_number_of_their_process():
     assert status["processes"][0]["status"]["state"] == "stable"
     assert status["processes"][1]["status"] is None
     assert status["verdicts"]["ready"]["ready"] is False
+
+
+JSON = "application/json"
+STRANGE = {
+    "empty": Reply(503, "text/plain", b""),
+    "not JSON": Reply(200, "text/html", b"<html>\xff"),
+    "another kind of JSON": Reply(200, JSON, b'"no"'),
+    "an object": Reply(404, JSON, b'{"error": "no such path"}'),
+    "reasons of another kind": Reply(503, JSON, b'{"reasons": 7}'),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_an_answer_that_no_worker_gives_does_not_fail_the_answer_for_all(name):
+    def ask(url, path, accept):
+        if url == "http://1/":
+            return STRANGE[name]
+        own = answer(path, settled, accept)
+        return Reply(own.code, own.content_type, own.body)
+
+    asked = Endpoint(lambda: SupervisorView(tuple(RUNNING.values())), ask)
+    assert verdict(asked, "ready") == ["process 1: it does not answer"]
+    assert {task["process"] for task in json.loads(asked.answer("/tasks", "").body)} == {0}
+    assert json.loads(asked.answer("/status.json", "").body)["processes"][0]["status"]["state"] == "stable"
+    assert b'kstreams_assign_live{process="0"} 1.0' in asked.answer("/metrics", "").body
+    assert asked.answer("/", "").code == 200
+
+
+def test_a_process_that_is_busy_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(BUSY)
+
+        thread = threading.Thread(target=refuse, daemon=True)
+        thread.start()
+        assert ask(f"http://127.0.0.1:{server.getsockname()[1]}/", "/ready", "") is None
+        thread.join()
 
 
 def test_one_process_can_be_asked_through_the_endpoint():

@@ -62,3 +62,10 @@ def test_the_supervisor_counts_processes_by_state_and_restarts_by_process():
 
 def test_the_rows_of_the_supervisor_are_kinds_that_are_written():
     assert [row.kind for row in SUPERVISOR_ROWS] == [Kind.GAUGE, Kind.COUNTER]
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "kstreams_assign_live x\n# EOF\n"])
+def test_a_text_that_is_no_exposition_is_left_out(text):
+    assert merged_exposition({0: text_of(settled()), 1: text}, {}, {}, "") == merged_exposition(
+        {0: text_of(settled())}, {}, {}, ""
+    )

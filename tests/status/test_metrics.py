@@ -37,6 +37,11 @@ def samples(status, accept=""):
     }
 
 
+@pytest.mark.parametrize("accept", ["text/plain;version=x", "application/openmetrics-text;version=1.x"])
+def test_a_header_with_a_version_that_is_not_numeric_gets_the_text_format(accept):
+    assert exposition(settled(), accept) == exposition(settled(), "")
+
+
 @pytest.mark.parametrize("accept", READERS)
 def test_both_formats_have_the_values_of_the_status(accept):
     values = samples(warming(), accept)
