@@ -63,19 +63,22 @@ class Range:
         return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
 
 
+INT32_MAX = 2**31 - 1
+"""The most that fits into a request's field of 32 bits, such as a timeout of JoinGroup."""
+
 RANGES: Mapping[str, Range] = {
     "num_standby_replicas": Range(0),
     "acceptable_recovery_lag": Range(0),
     "max_warmup_replicas": Range(1),
     "probing_rebalance_interval_ms": Range(60_000),
-    "scheduled_rebalance_max_delay_ms": Range(0, 2**31 - 1),
+    "scheduled_rebalance_max_delay_ms": Range(0, INT32_MAX),
     "early_probing_floor_ms": Range(1_000),
     "warm_join_timeout_ms": Range(0),
     "state_cleanup_delay_ms": Range(0),
     "state_cleanup_dir_max_age_ms": Range(-1),
-    "session_timeout_ms": Range(1_000),
+    "session_timeout_ms": Range(1_000, INT32_MAX),
     "heartbeat_interval_ms": Range(50),
-    "max_poll_interval_ms": Range(1_000),
+    "max_poll_interval_ms": Range(1_000, INT32_MAX),
     "max_poll_records": Range(1),
     "max_poll_bytes": Range(1),
     "commit_interval_ms": Range(1),
@@ -97,8 +100,8 @@ MEMORY: Mapping[str, Range] = {
     "rocksdb_block_cache_bytes": Range(1 << 20),
     "rocksdb_write_buffers_bytes": Range(1 << 20),
     "statestore_cache_max_bytes": Range(0),
-    "input_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
-    "restore_buffer_max_bytes": Range(1 << 20, 2**31 - 1),
+    "input_buffer_max_bytes": Range(1 << 20, INT32_MAX),
+    "restore_buffer_max_bytes": Range(1 << 20, INT32_MAX),
     "output_buffer_max_bytes": Range(1 << 20),
 }
 """Ranges of settings that may also be left out; ``memory`` decides then. librdkafka's queues have at most 2 GiB."""

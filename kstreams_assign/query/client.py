@@ -196,7 +196,10 @@ class _Connection:
         self._send(hello, deadline_s)
         reply = self._receive(deadline_s)
         if "error" in reply:
-            raise QueryRefused(str(reply["error"].get("code")), str(reply["error"].get("message")))
+            error = reply["error"]
+            if not isinstance(error, dict):
+                raise MalformedFrame("the process does not answer queries: its error is no table")
+            raise QueryRefused(str(error.get("code")), str(error.get("message")))
         proved = reply["ok"].get("proof") if isinstance(reply.get("ok"), dict) else None
         wanted = proof(token, "server", theirs, mine)
         if type(proved) is not bytes or not hmac.compare_digest(proved, wanted):

@@ -17,6 +17,7 @@ from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.bad_records import BadRecords
+from kstreams_assign.worker.first_look import FIRST_ANSWER_S
 from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.share import apply_share
 
@@ -91,6 +92,7 @@ def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
     """Of all topics. One that is missing would only be missed at a join or a commit, too late to say so."""
     config, shape = settings.config, topology_shape(settings.flows)
     admin = ClusterAdmin(config.bootstrap_servers, config.client)
+    admin.reach(FIRST_ANSWER_S)
     if subscription_pattern(shape) is not None:
         there = admin.topics(LOOKUP_TIMEOUT_S)
         shape = resolve_patterns(shape, config.application_id, there)

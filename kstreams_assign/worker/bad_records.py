@@ -65,7 +65,7 @@ class BadRecords:
         """Return what ``on_error`` answers. Raises ``ConfigError`` for an answer that cannot be followed."""
         on_error = self._on_error[task.subtopology]
         answer = on_error(record, error) if callable(on_error) else on_error
-        if answer not in {*Response}:
+        if answer not in (*Response,):
             raise ConfigError(
                 f"on_error of subtopology {task.subtopology} answered {answer!r}: must be {CHOICES}"
             ) from error

@@ -24,7 +24,7 @@ def _text(description: str | Path) -> str:
         return description
     try:
         return Path(description).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
+    except (OSError, ValueError) as cause:  # no UTF-8, or a path with a null character
         why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
         raise ConfigError(
             f"topology_description = {str(description)!r}: {Path(description).absolute()} cannot be read: {why}; "

@@ -12,11 +12,11 @@ from itertools import chain, repeat
 
 import pytest
 
-from kstreams_assign.errors import ConfigError, QueryRefused, StoreNotAvailable
+from kstreams_assign.errors import ConfigError, MalformedFrame, QueryRefused, StoreNotAvailable
 from kstreams_assign.model import HostInfo
 from kstreams_assign.query import server as server_module
-from kstreams_assign.query.client import QueryClient, QueryResult
-from kstreams_assign.query.messages import Answer, Found, Get, Owners, Reason, Role, Unanswered
+from kstreams_assign.query.client import Connections, QueryClient, QueryResult
+from kstreams_assign.query.messages import NONCE_BYTES, Answer, Found, Get, Owners, Reason, Role, Unanswered
 from kstreams_assign.query.server import QueryServer
 from kstreams_assign.wire.framing import Frames, frame
 
@@ -181,6 +181,29 @@ def test_hostile_bytes_get_one_error_and_a_closed_connection(data):
                     errors += [message["error"]["code"]] if "error" in message else []
         assert errors in (["malformed"], ["unauthorized"])
         assert client.query("totals", b"ab").value == b"ba"
+
+
+@pytest.mark.parametrize("reply", [{"id": 0, "error": "no"}, {"id": 0, "error": None}])
+def test_a_server_of_another_kind_is_a_process_that_does_not_answer_and_no_connection_to_it_stays_open(reply):
+    ends: list[bytes] = []
+
+    def greet_and_refuse():
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(frame({"version": 1, "nonce": b"x" * NONCE_BYTES}))
+            connection.recv(4096)
+            connection.sendall(frame(reply))
+            connection.settimeout(10)
+            ends.append(connection.recv(4096))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=greet_and_refuse, daemon=True)
+        thread.start()
+        get = Get("totals", b"k", None, None, 10_000)
+        with pytest.raises(MalformedFrame, match="does not answer queries"):
+            Connections(None, None).ask(f"127.0.0.1:{server.getsockname()[1]}", get)
+        thread.join()
+    assert ends == [b""]
 
 
 def test_silent_connections_shut_no_client_out():

@@ -174,6 +174,18 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
         (GLOBAL + "name = 't'\ntopic = 't'\ntype = 'lru'", r"global_table\[0\].type = 'lru': must be one of"),
         (GLOBAL + "name = 't'\ntopic = 't'\nstores = []", r"global_table\[0\].stores: no such setting"),
         (GLOBAL + "name = 'totals'\ntopic = 't'", "global table totals: is also the name of a store"),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\non_error = []",
+            r"on_error = \[\]: must be 'fail', 'skip', ",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\non_error = {skip = 1}",
+            r"on_error = {'skip': 1}: must be 'f",
+        ),
+        (
+            PLAIN + '[topology]\ndescription = "\\u0000"\n[[topology.subtopology]]\nsources = ["a"]',
+            r"topology_description = '\\x00': .* cannot be read",
+        ),
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
@@ -210,7 +222,17 @@ def test_an_address_is_parsed(text, address):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "tcp://127.0.0.1:70000", "tcp://example.org:1"]
+    "text",
+    [
+        "",
+        "tcp://",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:x",
+        "tcp://127.0.0.1:²",
+        "tcp://127.0.0.1:70000",
+        "tcp://127.0.0.1:" + "1" * 5_000,
+        "tcp://example.org:1",
+    ],
 )
 def test_an_impossible_address_is_refused(text):
     with pytest.raises(ConfigError, match="socket = "):

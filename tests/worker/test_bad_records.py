@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -187,9 +188,11 @@ def test_what_is_no_fault_of_a_record_sets_none_aside(stores: RocksTaskStores, e
     assert bench.functions.bad_records.dropped() == {}
 
 
-def test_an_answer_that_cannot_be_followed_is_an_error(stores: RocksTaskStores) -> None:
-    bench = Bench(stores, count, lambda _record, _error: "ignore", 10)
-    with pytest.raises(ConfigError, match="answered 'ignore': must be 'fail', 'skip', 'dead_letter'"):
+@pytest.mark.parametrize("answered", ["ignore", ["skip"], None])
+def test_an_answer_that_cannot_be_followed_is_an_error(stores: RocksTaskStores, answered: Any) -> None:
+    bench = Bench(stores, count, lambda _record, _error: answered, 10)
+    says = re.escape(f"answered {answered!r}: must be 'fail', 'skip', 'dead_letter'")
+    with pytest.raises(ConfigError, match=says):
         bench.feed(records_of([True]))
 
 
@@ -199,9 +202,11 @@ def test_a_dead_letter_needs_a_topic() -> None:
         Functions([count], config, ["dead_letter"])
 
 
-def test_a_wrong_on_error_is_refused() -> None:
-    with pytest.raises(ConfigError, match="on_error = 'ignore': must be 'fail', 'skip', 'dead_letter', or a function"):
-        Subtopology(count, sources=["in"], on_error="ignore")  # type: ignore[arg-type]
+@pytest.mark.parametrize("wrong", ["ignore", ["skip"], {"skip": True}])
+def test_a_wrong_on_error_is_refused(wrong: Any) -> None:
+    says = re.escape(f"on_error = {wrong!r}: must be 'fail', 'skip', 'dead_letter', or a function")
+    with pytest.raises(ConfigError, match=says):
+        Subtopology(count, sources=["in"], on_error=wrong)
 
 
 # --- outputs that the brokers refuse ------------------------------------------------------------------
