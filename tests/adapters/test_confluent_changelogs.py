@@ -19,7 +19,7 @@ from kstreams_assign.adapters.confluent import (
     SourceLimits,
 )
 from kstreams_assign.adapters.confluent.changelogs import _by_partition
-from kstreams_assign.adapters.confluent.feed import Taken
+from kstreams_assign.adapters.confluent.feed import Feed, Taken
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
@@ -34,6 +34,15 @@ from tests.adapters.confluent_cluster import (
     transactional,
     until,
 )
+
+
+def test_no_number_of_records_is_too_large_for_the_client():
+    feed = Feed(f"127.0.0.1:{closed_port()}", None, group_id="any", read_committed=False, tuning={}, needed={})
+    feed._record_bytes = 1.0
+    try:
+        assert feed.take(2_000_000, 0).messages == []
+    finally:
+        feed.close()
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ _FETCH_BYTES_MIN = 1 << 20
 _RECORD_OVERHEAD_BYTES = 512
 """A record in the queue takes about so much beside its key and value."""
 _FIRST_RECORDS = 64
+_CONSUME_MAX = 1_000_000
+"""confluent-kafka's ``consume`` takes no more at a time."""
 _SAMPLE_RECORDS = 32
 
 _LEARN_S = 0.5
@@ -137,7 +139,7 @@ class Feed:
         if self._fault is not None:
             error, self._fault = self._fault, None
             raise error
-        max_records = max(1, min(max_records, int(self._max_bytes / self._record_bytes)))
+        max_records = max(1, min(max_records, _CONSUME_MAX, int(self._max_bytes / self._record_bytes)))
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout. Each call lets go of Python's lock,
             # which a busy thread gives back 5 ms later.
