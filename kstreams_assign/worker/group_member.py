@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +73,8 @@ class Assignment:
     warmup: frozenset[TaskId]
     """Warm-ups: tasks whose changelogs to follow, to become active here."""
     revoked: frozenset[TaskId]
-    """Tasks that were active here and are not any more; some of them may be standbys now."""
+    """Tasks that were active here and are not any more; some of them may be standbys now. Those of earlier assignments
+    are repeated until ``let_go`` is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ class Questions:
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[GroupEvent | None, Callable[[], None] | None]] = queue.SimpleQueue()
         self._active: frozenset[TaskId] = frozenset()
+        self._held: frozenset[TaskId] = frozenset()
+        """The active tasks of the last assignment that the program took, and of those before it, until ``let_go``."""
         self._dropped: Callable[[], None] | None = None
         self._losses = self._losses_handled = 0  # the first is counted by the membership, the other by the program
         self.generation: int | None = None
@@ -118,9 +121,7 @@ class Questions:
         self.put(CommitDue())
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
-        revoked = self._active - adopted.active.keys()
-        self._active = frozenset(adopted.active)
-        self.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
+        self.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, frozenset()))
 
     def drop_all(self, reason: str, then: Callable[[], None] | None = None) -> None:
         def dropped() -> None:
@@ -128,7 +129,6 @@ class Questions:
             if then is not None:
                 then()
 
-        self._active = frozenset()
         self._losses += 1
         self._events.put((Lost(reason), dropped))
 
@@ -151,8 +151,17 @@ class Questions:
         except queue.Empty:
             return None
         if isinstance(event, Assignment):
-            self.generation = event.generation
+            self.generation, self._active = event.generation, frozenset(event.active)
+            event = replace(event, revoked=self._held - self._active)
+            self._held |= self._active
+        elif isinstance(event, Lost):
+            self._active = self._held = frozenset()
         return event
+
+    def let_go(self) -> int | None:
+        """Note that the program holds the last assignment's tasks alone, and return the number of that assignment."""
+        self._held = self._active
+        return self.generation
 
 
 class GroupMember:
@@ -261,7 +270,7 @@ class GroupMember:
 
     def let_go(self) -> None:
         """Answer the last ``Assignment`` of ``poll``: the revoked tasks are written, committed and closed."""
-        self._membership.handle(machine.TasksReleased(self._questions.generation))
+        self._membership.handle(machine.TasksReleased(self._questions.let_go()))
 
     # --- reports in: the offsets of each task's state -----------------------------------
 

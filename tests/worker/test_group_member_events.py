@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kstreams_assign import Assignment, CommitDue, CommitRefused, Drained, GroupMember, Lost, TaskId, TopicPartition
+from kstreams_assign.group.member import TasksReleased
 from kstreams_assign.group.values import Adopted, MemberId
 from kstreams_assign.worker.group_member import Questions
 
@@ -74,10 +75,14 @@ class Joined:
 
     def __init__(self) -> None:
         self.committed: list[Mapping[TopicPartition, int]] = []
+        self.released: list[int | None] = []
         self.while_asked: Callable[[], None] = lambda: None
 
     def commit(self, offsets: Mapping[TopicPartition, int], _timeout_s: float, _metadata: object) -> None:
         self.committed.append(offsets)
+
+    def handle(self, event: TasksReleased) -> None:
+        self.released.append(event.generation)
 
     def member(self) -> MemberId:
         self.while_asked()
@@ -97,6 +102,35 @@ def member(membership: Joined) -> GroupMember:
     member._membership = membership  # type: ignore[assignment]
     member._questions, member._failure = Questions(), None
     return member
+
+
+def revoked(member: GroupMember) -> frozenset[TaskId]:
+    """Take the next event, an assignment, and return what it revokes."""
+    event = member.poll(0)
+    assert isinstance(event, Assignment)
+    return event.revoked
+
+
+def test_revoked_tasks_are_repeated_until_they_are_let_go(member: GroupMember, membership: Joined) -> None:
+    """A program that sees none revoked answers at once, and the coordinator gives away what it still writes."""
+    questions = member._questions
+    questions.adopt(1, of(FIRST, SECOND))
+    assert revoked(member) == NONE
+    member.let_go()
+    questions.adopt(2, of(FIRST))
+    questions.adopt(2, of(FIRST, warmup=frozenset({TaskId(0, 2)})))
+    assert revoked(member) == frozenset({SECOND})
+    assert revoked(member) == frozenset({SECOND}), "the same assignment with a warm-up"
+    member.let_go()
+    questions.adopt(2, of(FIRST))
+    assert revoked(member) == NONE
+    assert membership.released == [1, 2]
+
+
+def test_a_revoked_task_that_comes_back_before_it_is_let_go_is_not_revoked(member: GroupMember) -> None:
+    for number, tasks in enumerate(([FIRST, SECOND], [FIRST], [SECOND]), 1):
+        member._questions.adopt(number, of(*tasks))
+    assert [revoked(member) for _ in range(3)] == [NONE, frozenset({SECOND}), frozenset({FIRST})]
 
 
 def test_a_batch_of_a_lost_membership_does_not_count_in_the_next(member: GroupMember, membership: Joined) -> None:
