@@ -338,6 +338,8 @@ class StreamsMembership:
 
     def _leave_answered(self, event: LeaveAnswered, _now_ms: int) -> list[Effect]:
         self._was_released = event.error_code not in AGAIN
+        if self.state is State.STALLED:
+            self._is_known = not self._was_released
         return []
 
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
@@ -481,7 +483,7 @@ class StreamsMembership:
             return []
         leave: list[Effect] = [SendLeave(self._leave())] if self._is_known else []
         drop = [] if self._dropping else self._forget(STALLED)
-        self.state, self._sent_ms, self._is_known = State.STALLED, None, False
+        self.state, self._sent_ms = State.STALLED, None
         return leave + drop
 
     def _call_returned(self, _event: CallReturned, now_ms: int) -> list[Effect]:

@@ -23,6 +23,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.streams_errors import AGAIN
 from kstreams_assign.engine.streams_offsets import NO_POSITIONS, positions_of
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.engine.warm_join import JoinGroup
@@ -440,8 +441,10 @@ class StreamsMember:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._heartbeats.heartbeat(request)
-                return
+                answer = self._heartbeats.heartbeat(request)
+                if answer.error_code not in AGAIN:
+                    return
+                raise BrokerUnavailable(f"the group's coordinator loads or has moved: error code {answer.error_code}")
             except BrokerUnavailable:
                 if time.monotonic() + RETRY_S >= deadline:
                     raise

@@ -341,6 +341,18 @@ def test_a_member_whose_function_stalls_leaves_and_comes_back() -> None:
     assert member.beat().member_epoch == 0
 
 
+@pytest.mark.parametrize(("code", "leaves_again"), [(16, True), (None, True), (0, False), (25, False)])
+def test_a_member_that_is_closed_during_a_stalled_call_leaves_unless_it_has_left(
+    code: int | None, *, leaves_again: bool
+) -> None:
+    member = joined(0)
+    member.handle(events.CallStalled())
+    if code is not None:
+        member.handle(events.LeaveAnswered(code))
+    member.handle(CloseAsked())
+    assert (member.machine.leaving_request() is not None) == leaves_again
+
+
 def test_a_fenced_member_whose_function_stalls_drops_its_tasks_once() -> None:
     member = joined(0)
     member.handle(MembershipLost("a commit was refused"))

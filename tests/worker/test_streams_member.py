@@ -433,6 +433,22 @@ def test_leaving_is_given_up_when_no_broker_answers(scene: Callable[..., Scene])
         member.leave(0.2)
 
 
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_leaving_is_repeated_while_the_coordinator_moves_and_then_given_up(
+    scene: Callable[..., Scene], code: int
+) -> None:
+    it = scene()
+    member = it.joined()
+    it.close()
+    it.heartbeats.sent.clear()
+    it.heartbeats.answers = [answer(0, code=code), answer(-1)]
+    member.leave(SECONDS)
+    assert [request.member_epoch for request in it.heartbeats.sent] == [-1, -1]
+    it.heartbeats.answers = [answer(0, code=code)]
+    with pytest.raises(BrokerUnavailable, match=f"error code {code}"):
+        member.leave(0.2)
+
+
 def test_endpoints_and_roles_are_those_of_the_last_answer(scene: Callable[..., Scene]) -> None:
     it = scene()
     held = EndpointPartitions(Endpoint("there", 7070), (EndpointTopic("orders", (2, 3)),), ())
