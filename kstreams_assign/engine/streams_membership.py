@@ -82,6 +82,9 @@ A task that its owner has released is silent until its new owner's next heartbea
 NO_WARM_UPS = -1
 """The acceptable lag that a coordinator answers which assigns no warm-ups."""
 
+NO_HOSTS = -1
+"""An endpoint epoch that no coordinator has. It counts from 0, and from 0 again after a move to another broker."""
+
 RELEASES_MAX = 3
 """How often a static member's join is refused although its place in the group was given up."""
 
@@ -151,7 +154,7 @@ class StreamsMembership:
         self._was_released = False
         """Whether the coordinator has answered that this member gives its place up, which no join can have taken since.
         """
-        self._endpoint_epoch = 0
+        self._endpoint_epoch = NO_HOSTS
         self._awaited: frozenset[TaskId] | None = None
         self._awaited_until_ms: int | None = None
         self._offsets = OffsetReports()
@@ -272,6 +275,7 @@ class StreamsMembership:
                 user_endpoint=None if profile.endpoint is None else Endpoint(*profile.endpoint),
                 client_tags=profile.client_tags,
                 topology=profile.topology if self.epoch == JOIN_EPOCH else None,
+                endpoint_information_epoch=NO_HOSTS,
             )
             self._tell_all = False
         return request

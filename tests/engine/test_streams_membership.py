@@ -27,6 +27,7 @@ from kstreams_assign.wire.streams_heartbeat import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_SOURCE_TOPICS,
     SHUTDOWN_APPLICATION,
+    EndpointPartitions,
     GroupStatus,
     StreamsTopology,
 )
@@ -95,6 +96,7 @@ def test_a_join_carries_everything_and_no_tasks() -> None:
         "app",
         "me",
         0,
+        endpoint_information_epoch=-1,
         rack_id="rack-1",
         rebalance_timeout_ms=300_000,
         topology=TOPOLOGY,
@@ -222,6 +224,23 @@ def test_after_a_lost_answer_the_assignment_is_looked_up() -> None:
     member.handle(TasksReleased(2))
     member.beat()
     assert member.handle(answer(4, lists=False)) == []
+
+
+@pytest.mark.parametrize("again", [refusal(16), refusal(25), events.Unanswered()], ids=["moved", "fenced", "lost"])
+def test_hosts_are_asked_for_with_every_field_as_their_epochs_may_begin_again(again: events.Event) -> None:
+    """The coordinator sends them only where its epoch differs, and counts from 0 after a move to another broker."""
+    member = Member()
+    assert member.beat().endpoint_information_epoch == -1
+    hosts = (EndpointPartitions(Endpoint("there", 7070), (), ()),)
+    member.handle(answer(3, endpoint_information_epoch=0, partitions_by_user_endpoint=hosts))
+    assert member.machine.hosts == hosts
+    assert member.beat().endpoint_information_epoch == 0
+    member.handle(again)
+    member.handle(events.TasksDropped())
+    assert member.beat().endpoint_information_epoch == -1
+    member.handle(answer(3, endpoint_information_epoch=0, partitions_by_user_endpoint=()))
+    assert member.beat().endpoint_information_epoch == 0
+    assert member.machine.hosts == ()
 
 
 @pytest.mark.parametrize(
