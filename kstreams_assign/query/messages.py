@@ -64,7 +64,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The endpoints of the processes that have the task, as of a generation of the group; -1 is before the first."""
+    """The endpoints of the processes that have the task, as of a generation of the group; -1 is before the first.
+
+    In a streams group the generation is the epoch of the member that answers.
+    """
 
     generation: int
     active: str | None

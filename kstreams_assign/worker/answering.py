@@ -29,7 +29,10 @@ class RunningTasks(StoreReader, Protocol):
 
 
 class QueryAnswers:
-    """Answers queries from any thread. ``lease_left_s`` and ``generation`` are the membership's."""
+    """Answers queries from any thread.
+
+    ``lease_left_s`` and ``generation`` are the membership's; members compare their generations, so it is the group's.
+    """
 
     def __init__(
         self,

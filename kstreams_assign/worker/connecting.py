@@ -1,4 +1,4 @@
-"""Make a member's client from its settings."""
+"""Make a member's client from its settings, and leave a streams group."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from kstreams_assign.adapters.kafka_python import (
     streams_coordinator,
 )
 from kstreams_assign.config import Config
+from kstreams_assign.engine.streams_errors import AGAIN
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.internal import subscription_pattern
+from kstreams_assign.wire import StreamsHeartbeatRequest
 from kstreams_assign.worker.membership import Membership
 
 CONNECT_S, CONNECT_RETRY_S = 30.0, 0.5
+LEAVE_RETRY_S = 0.05
 
 T = TypeVar("T")
 
@@ -35,6 +38,24 @@ class StreamsConnections:
     heartbeats: StreamsCoordinator
     commits: StreamsCoordinator
     closing: ExitStack
+
+    def leave(self, request: StreamsHeartbeatRequest, timeout_s: float) -> None:
+        """Send this last heartbeat until the group's coordinator answers it. Raises ``BrokerError``."""
+        deadline = time.monotonic() + timeout_s
+        while (failure := self._leave_once(request)) is not None:
+            if time.monotonic() + LEAVE_RETRY_S >= deadline:
+                raise failure
+            threading.Event().wait(LEAVE_RETRY_S)
+
+    def _leave_once(self, request: StreamsHeartbeatRequest) -> BrokerUnavailable | None:
+        """Return what another attempt may mend."""
+        try:
+            code = self.heartbeats.heartbeat(request).error_code
+        except BrokerUnavailable as cause:
+            return cause
+        if code not in AGAIN:
+            return None
+        return BrokerUnavailable(f"leave the group: its coordinator loads or has moved: error code {code}")
 
     def close(self) -> None:
         """Close both."""

@@ -355,6 +355,11 @@ class Membership:
         return self._engine.generation
 
     @property
+    def group_generation(self) -> int | None:
+        """The same as ``generation``: here it is the group's."""
+        return self._engine.generation
+
+    @property
     def process_id(self) -> UUID:
         return self._process
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import assert_never
 from uuid import UUID
 
@@ -23,7 +24,6 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
-from kstreams_assign.engine.streams_errors import AGAIN
 from kstreams_assign.engine.streams_offsets import NO_POSITIONS, positions_of
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.engine.warm_join import JoinGroup
@@ -436,19 +436,8 @@ class StreamsMember:
         if wanted == "default" and (self._returns or self._drains):
             leaves = not self._returns
         request = self._engine.leaving_request(comes_back=not leaves)
-        if request is None or not (leaves or request.instance_id):
-            return
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                answer = self._heartbeats.heartbeat(request)
-                if answer.error_code not in AGAIN:
-                    return
-                raise BrokerUnavailable(f"the group's coordinator loads or has moved: error code {answer.error_code}")
-            except BrokerUnavailable:
-                if time.monotonic() + RETRY_S >= deadline:
-                    raise
-            threading.Event().wait(RETRY_S)
+        if request is not None and (leaves or request.instance_id):
+            self._connections.leave(request, timeout_s)
 
     # --- for status ----------------------------------------------------------------------------
 
@@ -456,6 +445,12 @@ class StreamsMember:
     def generation(self) -> int | None:
         """The number of the last assignment; None while this is no member."""
         return self._assignments.number
+
+    @property
+    def group_generation(self) -> int | None:
+        """The member epoch, which follows the group's; None while this is no member."""
+        epoch = self._engine.epoch
+        return None if epoch == JOIN_EPOCH else epoch
 
     @property
     def process_id(self) -> UUID:
@@ -473,11 +468,12 @@ class StreamsMember:
 
     def view(self) -> MemberView:
         """Everything at once. The state is read first: where it says stable, the rest is at least as new."""
-        state, drain = self._engine.state, self.leaving.view()
+        state, drain, (hosts, standby_hosts) = self._engine.state, self.leaving.view(), self.hosts
+        adopted = self._assignments.adopted
         return MemberView(
             state=_STATES[state],
             generation=self.generation,
-            adopted=self._assignments.adopted,
+            adopted=None if adopted is None else replace(adopted, hosts=hosts, standby_hosts=standby_hosts),
             leads=False,
             standing=None,
             draining=drain is not None,

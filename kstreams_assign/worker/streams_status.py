@@ -64,12 +64,16 @@ def _text(status: GroupStatus) -> str:
 
 
 def hosts_of(rows: Iterable[EndpointPartitions]) -> tuple[Hosts, Hosts]:
-    """Return endpoint -> input partitions, of active tasks and of standbys."""
+    """Return endpoint -> input partitions, of active tasks and of standbys.
+
+    Each member has a row; the threads of a Java process are members that share an endpoint.
+    """
     active: dict[HostInfo, tuple[TopicPartition, ...]] = {}
     standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
     for each in rows:
         host = HostInfo(each.user_endpoint.host, each.user_endpoint.port)
-        active[host], standby[host] = _partitions(each.active_partitions), _partitions(each.standby_partitions)
+        active[host] = active.get(host, ()) + _partitions(each.active_partitions)
+        standby[host] = standby.get(host, ()) + _partitions(each.standby_partitions)
     return active, standby
 
 

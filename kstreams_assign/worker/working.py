@@ -224,11 +224,11 @@ class Working:
             self._processor,
             self._restoring,
             self._ends,
-            lambda: self._membership.generation,
+            lambda: self._membership.group_generation,
             self._membership.lease_left_s,
             ending.is_set,
         )
-        self._known: tuple[int | None, Topology] | None = None
+        self._known: tuple[tuple[int | None, int | None], Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
         self._processor.global_tables = readers.views
@@ -347,8 +347,11 @@ class Working:
         self._membership.rejoin(reason)
 
     def _topology(self) -> Topology:
-        """Return the topology as of this generation: a new one begins when a topic grows or appears."""
-        generation = self._membership.generation
+        """Return the topology as of this generation: a new one begins when a topic grows or appears.
+
+        In a streams group a new epoch begins then, with the same assignment where no task of this member changes.
+        """
+        generation = self._membership.generation, self._membership.group_generation
         if self._known is None or self._known[0] != generation:
             shape, counts = self._sources()
             if missing_sources(shape, counts):

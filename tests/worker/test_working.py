@@ -1,4 +1,4 @@
-"""The end of a worker's threads, without a broker."""
+"""The end of a worker's threads, and the topology that look-ups know, without a broker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 
+from kstreams_assign.model import SubtopologyShape, TopologyShape
 from kstreams_assign.worker.working import Working
 
 
@@ -42,3 +43,15 @@ def test_the_folder_of_a_task_whose_stores_come_back_late_is_released():
     working._talk = lambda _: working._ending.set()
     working._work()
     assert released == ["0_0"]
+
+
+def test_look_ups_know_the_partitions_of_a_topic_that_has_grown():
+    """In a streams group that is a new epoch, with the same assignment where no task of this member changes."""
+    counts = {"orders": 4}
+    working = Working.__new__(Working)
+    working._shape, working._known = TopologyShape((SubtopologyShape(("orders",)),)), None
+    working._admin = SimpleNamespace(partition_counts=lambda _topics, _timeout_s: dict(counts))
+    for generation, epoch, known in ((2, 7, 4), (2, 7, 4), (2, 8, 5), (3, 8, 5)):
+        working._membership = SimpleNamespace(generation=generation, group_generation=epoch)
+        assert working._topology()[1] == {"orders": known}
+        counts["orders"] = 5
