@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kstreams_assign.engine.membership import ShutdownAsked
-from kstreams_assign.engine.streams_offsets import NO_POSITIONS, Positions
+from kstreams_assign.engine.streams_offsets import Positions
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
@@ -41,9 +41,9 @@ def tasks_by_role(active: Iterable[TaskIds], standby: Iterable[TaskIds], warmup:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatDue:
-    """``due_ms`` has come. ``positions``: of the copies here, if ``wants_positions``."""
+    """``due_ms`` has come. ``positions``: of the copies here, if ``wants_positions``; None: not looked up."""
 
-    positions: Positions = NO_POSITIONS
+    positions: Positions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,9 +236,9 @@ class StreamsMembership:
             self._be_due(now_ms)
 
     def _with_positions(
-        self, request: StreamsHeartbeatRequest, positions: Positions, now_ms: int
+        self, request: StreamsHeartbeatRequest, positions: Positions | None, now_ms: int
     ) -> StreamsHeartbeatRequest:
-        if not self.wants_positions(now_ms):
+        if positions is None or not self.wants_positions(now_ms):
             return request
         offsets, ends = self._offsets.report(
             positions, self._copies, self.owned.warmup, self._acceptable_lag, self._offsets_interval_ms, now_ms

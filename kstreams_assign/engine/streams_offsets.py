@@ -23,9 +23,6 @@ class Positions:
     ends: Mapping[TaskId, int] = field(default_factory=dict)
 
 
-NO_POSITIONS = Positions()
-
-
 def positions_of(sums: Mapping[TaskId, int], lags: Mapping[TaskId, int]) -> Positions:
     """Return the positions of tasks that do not run, from what ``OffsetSums`` has and the lags that are known."""
     offsets = {task: offset_sum for task, offset_sum in sums.items() if offset_sum != RUNNING_OFFSET_SUM}
@@ -41,13 +38,14 @@ class OffsetReports:
 
     def __init__(self) -> None:
         self._due_ms = 0
-        self._copies: frozenset[TaskId] = frozenset()
-        self._offsets: Mapping[TaskId, int] = {}
-        self._ends: Mapping[TaskId, int] = {}
+        self._copies: frozenset[TaskId] | None = frozenset()
+        self._offsets: Mapping[TaskId, int] | None = {}
+        self._ends: Mapping[TaskId, int] | None = {}
+        """What the coordinator knows; None: that is not known here."""
 
     def forget(self) -> None:
-        """The coordinator may know nothing of this member any more."""
-        self._due_ms, self._offsets, self._ends = 0, {}, {}
+        """The coordinator may know nothing of this member any more, or what was before a report that was lost."""
+        self._due_ms, self._copies, self._offsets, self._ends = 0, None, None, None
 
     def is_due(self, copies: frozenset[TaskId], warmups: Collection[TaskId], now_ms: int) -> bool:
         """Return whether the next heartbeat may have a report, and ``report`` needs to know the positions."""
@@ -83,7 +81,7 @@ def _of(sums: Mapping[TaskId, int], copies: frozenset[TaskId]) -> dict[TaskId, i
     return {task: sums[task] for task in sorted(copies) if task in sums}
 
 
-def _changed(sums: Mapping[TaskId, int], before: Mapping[TaskId, int]) -> Rows:
+def _changed(sums: Mapping[TaskId, int], before: Mapping[TaskId, int] | None) -> Rows:
     if sums == before:
         return None
     return tuple(TaskOffset(str(task.subtopology), task.partition, offset) for task, offset in sums.items())

@@ -24,7 +24,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import streams_events as do
 from kstreams_assign.engine import streams_membership as engine
 from kstreams_assign.engine.membership import ShutdownAsked
-from kstreams_assign.engine.streams_offsets import NO_POSITIONS, positions_of
+from kstreams_assign.engine.streams_offsets import positions_of
 from kstreams_assign.engine.warm_disk import Disk
 from kstreams_assign.engine.warm_join import JoinGroup
 from kstreams_assign.errors import (
@@ -325,7 +325,7 @@ class StreamsMember:
         due_ms, now_ms = self._engine.due_ms(), _now_ms()
         if due_ms is not None and now_ms >= due_ms:
             wants = self._engine.wants_positions(now_ms)
-            positions = positions_of(self._sums.report(owned_only=True), self._lags()) if wants else NO_POSITIONS
+            positions = positions_of(self._sums.report(owned_only=True), self._lags()) if wants else None
             self.handle(do.HeartbeatDue(positions))
 
     def _patience_s(self) -> float:

@@ -133,7 +133,7 @@ def with_a_standby(*, reports_offsets: bool) -> Member:
     return member
 
 
-def heartbeat(member: Member, positions: Positions) -> StreamsHeartbeatRequest:
+def heartbeat(member: Member, positions: Positions | None) -> StreamsHeartbeatRequest:
     due_ms = member.machine.due_ms()
     assert due_ms is not None
     member.now_ms = max(member.now_ms, due_ms)
@@ -158,6 +158,33 @@ def test_an_unanswered_report_is_repeated() -> None:
     member.handle(Unanswered())
     assert member.machine.wants_positions(member.now_ms)
     assert heartbeat(member, Positions({A: 5})).task_offsets == rows(a=5)
+
+
+def test_a_lost_report_that_there_are_no_copies_any_more_is_repeated() -> None:
+    member = with_a_standby(reports_offsets=True)
+    heartbeat(member, Positions({A: 5}, {A: 8}))
+    member.handle(answer(3))
+    member.handle(TasksReleased(2))
+    report = heartbeat(member, Positions())
+    assert (report.task_offsets, report.task_end_offsets) == ((), ())
+    member.handle(Unanswered())
+    report = heartbeat(member, Positions())
+    assert (report.task_offsets, report.task_end_offsets) == ((), ())
+    member.handle(answer(3))
+    assert not member.machine.wants_positions(member.now_ms)
+
+
+def test_copies_that_change_before_a_heartbeat_is_sent_are_reported_with_the_next_one() -> None:
+    """The positions were not looked up: none was due. An empty report would take those away that are known."""
+    member = with_a_standby(reports_offsets=True)
+    heartbeat(member, Positions({A: 5}))
+    member.handle(answer(3))
+    assert not member.machine.wants_positions(member.now_ms)
+    member.handle(TasksReleased(2))
+    request = heartbeat(member, None)
+    assert (request.task_offsets, request.task_end_offsets) == (None, None)
+    member.handle(answer(3, lists=False))
+    assert heartbeat(member, Positions()).task_offsets == ()
 
 
 def test_nothing_is_reported_to_brokers_that_do_not_take_it() -> None:
