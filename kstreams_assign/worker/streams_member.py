@@ -348,12 +348,12 @@ class StreamsMember:
                 if request.member_epoch == JOIN_EPOCH:
                     self.rebalances.start()
                     self._log.emit(JoiningEvent(reason=self._reason))
-                    self._reason = "it lost its place in the group"
                 try:
                     self.handle(do.Answered(self._heartbeats.heartbeat(request)))
                     self._outage = False
                     if request.member_epoch == JOIN_EPOCH and self.joined():
                         self._warm_joining.end(is_member=True)
+                        self._reason = "it lost its place in the group"
                 except (BrokerUnavailable, MalformedUserData) as cause:
                     self._report_outage(cause)
                     self.handle(do.Unanswered())

@@ -319,6 +319,13 @@ def test_a_lost_membership_drops_everything_and_is_joined_again(scene: Callable[
     assert not any(isinstance(event, LostEvent) for event in it.events), "the loop reports it"
 
 
+def test_a_first_join_that_is_repeated_is_still_the_first(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    it.heartbeats = Coordinator(answer(0, code=14), BrokerUnavailable("gone"), answer(3, 0))
+    it.joined()
+    assert {event.reason for event in it.events if isinstance(event, JoiningEvent)} == {"first join"}
+
+
 def test_what_concerns_classic_members_alone_changes_nothing(scene: Callable[..., Scene]) -> None:
     member = scene().make()
     for event in (RejoinWanted("why"), WorkCommitted()):
