@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ import pytest
 from kstreams_assign import QueryClient
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import QueryRefused, StoreNotAvailable
-from kstreams_assign.events import QueryListeningEvent
+from kstreams_assign.events import AssignedEvent, QueryListeningEvent
 from kstreams_assign.insight.get_command import TOKEN_VARIABLE
+from kstreams_assign.query.client import Connections
+from kstreams_assign.query.messages import Get, Unanswered
+from tests.adapters.confluent_cluster import until
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.process import Process
 from tests.worker.streams_settings import set_group
@@ -139,6 +143,27 @@ def test_every_answer_is_committed_while_a_process_joins_and_one_is_killed(
         app.stop()
     assert readers.wrong == []
     assert {"worker active", "client active", "replica active"} <= readers.answered.keys()
+
+
+def test_processes_of_a_streams_group_name_owners_as_of_the_same_epoch(app: App) -> None:
+    """A client compares these numbers; each process counts its own assignments."""
+    set_group(app.broker, app.name, heartbeat_interval_ms=200, initial_rebalance_delay_ms=0)
+    settings = {"query": "127.0.0.1:0", "query_token": TOKEN, "group_protocol": "streams", "warm_join": False}
+    workers = [app.start(1, **settings)]
+    workers[0].until_running(PARTITIONS)
+    workers.append(app.start(2, **settings))
+    for worker in workers:
+        worker.until_running(PARTITIONS // 2)
+    assert len({worker.reported(AssignedEvent)[-1].generation for worker in workers}) == 2
+    gets = [Get("totals", b"word", partition) for partition in range(PARTITIONS)]
+
+    def epochs() -> list[set[int]]:
+        answers = [[connections.ask(endpoint_of(worker), get) for get in gets] for worker in workers]
+        return [{each.owners.generation for each in own if isinstance(each, Unanswered)} for own in answers]
+
+    with closing(Connections(TOKEN, app.name)) as connections:
+        first, second = until(epochs, lambda both: both[0] == both[1])
+    assert len(first) == len(second) == 1
 
 
 def test_a_store_or_a_token_that_is_wrong_is_refused_and_a_worker_that_has_ended_says_so(app: App) -> None:
