@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -98,19 +98,17 @@ class Replayed:
 def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alternative]) -> Replayed:
     """``group``: table -> rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``).
 
-    Rebalances of streams groups are left out. What was before and after them are two histories.
+    Rebalances of streams groups are left out. What was before and after them are two histories, and so are a group that
+    was deleted and the one that was created again under its name.
     """
     parts = [_recorded(group, part) for part in _classic_parts(group)]
-    recorded = [generation for part in parts for generation in part]
-    stateful = {(task.topology, task.subtopology) for generation in recorded for task in _with_state(generation)}
-    standbys = _standbys(recorded, stateful)
     answers: list[Answer] = []
     left_out: Counter[str] = Counter({"nothing is known of what was before": len(parts)} if parts else {})
     streams = sum(not is_classic(row) for row in group.get("rebalances") or ())
     if streams:
         left_out[STREAMS_GROUP] = streams
     continued = 0
-    for question in chain.from_iterable(_questions(part, stateful) for part in parts):
+    for question, standbys in chain.from_iterable(map(_questions_of, parts)):
         if isinstance(question, str):
             left_out[question] += 1
         elif question is None:
@@ -131,9 +129,18 @@ def is_classic(rebalance: Row) -> bool:
 
 
 def _classic_parts(group: Mapping[str, Iterable[Row] | None]) -> list[list[Row]]:
-    """The generations of classic groups in the order of the topic, cut where a streams group was between."""
-    rebalances = sorted(group.get("rebalances") or (), key=_place)
-    return [list(part) for classic, part in groupby(rebalances, key=is_classic) if classic]
+    """The generations of classic groups in the order of the topic, cut where a streams group or nothing was before."""
+    parts: list[list[Row]] = []
+    begins = True
+    for row in sorted(group.get("rebalances") or (), key=_place):
+        if not is_classic(row):
+            begins = True
+            continue
+        if begins or row["cause"] == "first":
+            parts.append([])
+        parts[-1].append(row)
+        begins = False
+    return parts
 
 
 def _recorded(group: Mapping[str, Iterable[Row] | None], rebalances: Sequence[Row]) -> list[Recorded]:
@@ -196,22 +203,33 @@ def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]
     return seen.most_common(1)[0][0] if seen else 0
 
 
+def _questions_of(part: Sequence[Recorded]) -> Iterator[tuple[RebalanceInput | str | None, int]]:
+    """The questions of one history, each with how many standbys the group had."""
+    stateful = {(task.topology, task.subtopology) for generation in part for task in _with_state(generation)}
+    standbys = _standbys(part, stateful)
+    return ((question, standbys) for question in _questions(part, stateful))
+
+
 def _questions(
     recorded: Sequence[Recorded], stateful: set[tuple[str | None, int]]
 ) -> Iterator[RebalanceInput | str | None]:
-    """For each generation after the first: the question, None where there is none, or why it cannot be put."""
+    """For each generation after the first: the question, None where there is none, or why it cannot be put.
+
+    A task that is placed neither now nor later is not held back: the application no longer has it.
+    """
+    last_placed = {task: number for number, generation in enumerate(recorded) for task in generation.tasks}
     owners: dict[TaskId, UUID] = {}
     tasks: set[TaskId] = set()
-    for before, now in pairwise(recorded):
+    for number, (before, now) in enumerate(pairwise(recorded), start=1):
         owners |= before.active
         known = tasks | before.tasks
-        tasks = known | now.tasks
+        tasks = {task for task in known | now.tasks if last_placed[task] >= number}
         if not now.threads and not now.unreadable:
             continue
         if now.unreadable:
             yield "members that cannot be read"
             continue
-        if now.threads == before.threads and tasks == known:
+        if now.threads == before.threads and tasks <= known:
             yield None
             continue
         held = frozenset(task for task in tasks if (task.topology, task.subtopology) in stateful)

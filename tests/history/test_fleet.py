@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, replace
 from random import Random
 from types import SimpleNamespace
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -26,11 +27,12 @@ from kstreams_assign.history.fleet import (
 )
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.records import key_of
+from kstreams_assign.history.records import Kind, key_of
 from kstreams_assign.history.replay import STREAMS_GROUP, replay
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.observe.changes import Alternative
+from kstreams_assign.wire import decode_group_metadata
 from tests.history.groups import (
     JAVA,
     OURS,
@@ -148,6 +150,56 @@ def test_rebalances_of_streams_groups_are_left_out_with_one_line():
     answer = ranked([HIGH], ReplayJob((HIGH,)).rows({"group": "app", **streams}))
     assert (answer.groups, answer.replayed, answer.recorded_owner_changes, answer.recorded_rounds) == (1, 0, 0, 0)
     assert "left out: 2 generations: streams groups (KIP-1071): the broker assigns" in as_text(answer)
+
+
+def after_another_release(*, deleted: bool):
+    """The tables of a group alone, and of it behind a group of the same name with more tasks and other processes.
+
+    ``deleted``: the first group was deleted, so the second one counts its generations from one.
+    """
+    older = RecordedGroup(group(JAVA, partitions=6), JAVA)
+    older.start(UUID(int=8), UUID(int=9))
+    older.settle()
+    newer = RecordedGroup(group(JAVA, partitions=4, stateless=False), JAVA)
+    newer.played.now_ms = older.played.now_ms + TEN_MINUTES
+    newer.start(P1)
+    newer.settle()
+    newer.played.wait(TEN_MINUTES)
+    newer.start(P2)
+    newer.settle()
+    before, behind = older.records(), newer.records()
+    if deleted:
+        before.append(before[-1]._replace(value=None))
+    else:
+        behind = [counted_on(record, older.played.generation) for record in behind]
+    return of_group(derived(newer.records())), of_group(derived([*before, *behind]))
+
+
+def counted_on(record, generations: int):
+    """The record, as if the group had had so many generations before."""
+    if key_of(record.key).kind is not Kind.GROUP_METADATA:
+        return record
+    return changed(record, generation=decode_group_metadata(record.value).generation + generations)
+
+
+def test_a_group_that_was_deleted_and_created_again_is_two_histories():
+    alone, both = after_another_release(deleted=True)
+    assert [row["generation"] for row in both["rebalances"] if row["cause"] == "first"] == [1, 1]
+    answers = replay(alone, [HIGH, LEAST]).answers
+    replayed = replay(both, [HIGH, LEAST])
+    assert [answer[3:] for answer in replayed.answers] == [answer[3:] for answer in answers]
+    assert len(answers) == 2
+    assert replayed.left_out == {"nothing is known of what was before": 2}
+
+
+def test_tasks_that_the_application_no_longer_has_are_in_no_later_question():
+    alone, both = after_another_release(deleted=False)
+    assert [row["cause"] for row in both["rebalances"]].count("first") == 1
+    answers = replay(alone, [HIGH, LEAST]).answers
+    replaced, later = replay(both, [HIGH, LEAST]).answers[:2], replay(both, [HIGH, LEAST]).answers[2:]
+    assert [answer[3:] for answer in later] == [answer[3:] for answer in answers]
+    assert {answer.skew for answer in replaced} == {0.0}
+    assert {answer.without_standby for answer in replaced} == {4}, "the stateful tasks that the group still has"
 
 
 def lagging(copy_at: int):
