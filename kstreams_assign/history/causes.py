@@ -66,15 +66,18 @@ def cause_of(seen: Generation, memory: Memory) -> Cause:
     return Cause(first.cause, confidence, plain(first.evidence + also + note), joined, gone)
 
 
-def remembered(seen: Generation) -> Last:
-    """What the cause of the next generation may depend on."""
+def remembered(seen: Generation, last: Last | None) -> Last:
+    """What the cause of the next generation may depend on. ``last`` is the generation before ``seen``."""
     codes = [member.common.error_code for member in seen.members if member.common is not None]
     due = [time for time in seen.asked_ms if time > 0]
     return Last(
         generation=seen.place.generation,
         time_ms=seen.place.time_ms,
         leader=seen.metadata.leader,
-        members={member.identity: [member.raw.member_id, member.process, _about(member)] for member in seen.members},
+        members={
+            member.identity: [member.raw.member_id, _process_of(member, last), _about(member)]
+            for member in seen.members
+        },
         topics=sorted({topic for member in seen.members if member.said for topic in member.said.topics}),
         asked=_asked(seen),
         due_ms=min(due, default=None),
@@ -105,12 +108,23 @@ def _about(member: SeenMember) -> str:
     return f"{report.user_end_point} {sorted(report.client_tags.items())} version {report.version}"
 
 
+def processes_there(seen: Generation, last: Last | None) -> set[str]:
+    """The processes of this generation. One whose member is still there but cannot be read has not left."""
+    return {process for member in seen.members if (process := _process_of(member, last)) is not None}
+
+
+def _process_of(member: SeenMember, last: Last | None) -> str | None:
+    """Its process; of a member that cannot be read, the one that it had before."""
+    if member.process is None and last is not None and member.identity in last.members:
+        before: str | None = last.members[member.identity][1]
+        return before
+    return member.process
+
+
 def _joined_and_gone(seen: Generation, last: Last) -> tuple[list[str], list[str]]:
-    """Process ids. One whose member is still there but cannot be read has not left."""
+    """Process ids."""
     before = {process for _, process, _ in last.members.values() if process is not None}
-    unread = {member.identity for member in seen.members if member.process is None}
-    still = {last.members[identity][1] for identity in unread & last.members.keys()}
-    return sorted(seen.processes.keys() - before), sorted(before - seen.processes.keys() - still)
+    return sorted(seen.processes.keys() - before), sorted(before - processes_there(seen, last))
 
 
 def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None:

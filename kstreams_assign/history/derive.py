@@ -155,7 +155,7 @@ class _Group:
         ends = sampled_near(self._ends, seen.place.time_ms)
         subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
         moved = move(memory, seen, changelogs_of(ends, subtopologies))
-        memory.last = remembered(seen)
+        memory.last = remembered(seen, memory.last)
         counted = (moved.owner_changes, moved.adopted) if known_before else (None, None)
         rows.add_rebalance(self.tables, seen, cause, *counted)
         rows.add_members(self.tables, seen)

@@ -59,8 +59,8 @@ class Memory:
     ``owners``: task -> the process that last ran it, and the offset of the record that assigned it. ``copies``: task ->
     process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of
     its last commit. ``stateful``: subtopologies of which a member reported state. ``removal_ms``: process of the last
-    generation -> how long it may be silent before the broker removes it. ``partition`` and ``offset`` locate the last
-    record seen.
+    generation -> how long it may be silent before the broker removes it. ``alive_ms``: owner of tasks that has left ->
+    until when it was alive. ``partition`` and ``offset`` locate the last record seen.
     """
 
     partition: int = -1
@@ -73,6 +73,7 @@ class Memory:
     commits: dict[str, Cell] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
     removal_ms: dict[str, int] = field(default_factory=dict)
+    alive_ms: dict[str, int] = field(default_factory=dict)
     streams: StreamsMemory | None = None
 
     def seen(self, partition: int, offset: int) -> bool:

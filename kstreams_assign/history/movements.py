@@ -8,11 +8,12 @@ written once: with that commit, or without a gap where the task's next movement,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kstreams_assign.assign import compute_lag, is_caught_up
-from kstreams_assign.history.idle import idle_after, idle_before
+from kstreams_assign.history.causes import processes_there
+from kstreams_assign.history.idle import gap_between, idle_after, idle_before
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
 from kstreams_assign.history.tables import COLUMNS
@@ -48,9 +49,11 @@ class Moved(NamedTuple):
 
 def move(memory: Memory, seen: Generation, changelogs: Mapping[str, Changelogs]) -> Moved:
     """Note the owners of this generation. ``changelogs``: of each task, as sampled."""
+    there = processes_there(seen, memory.last)
+    memory.alive_ms = _alive_times(memory, seen, there)
     moving = {task for task, process in seen.owners.items() if memory.owners.get(task, [process])[0] != process}
     rows = without_gap(memory, [movement for movement in memory.pending if movement.row[TASK] in moving])
-    started = [_pending(memory, seen, task, seen.owners[task], changelogs) for task in sorted(moving)]
+    started = [_pending(memory, seen, there, task, changelogs.get(task)) for task in sorted(moving)]
     memory.pending += started
     for task, process in seen.owners.items():
         if task in moving or task not in memory.owners:
@@ -60,7 +63,10 @@ def move(memory: Memory, seen: Generation, changelogs: Mapping[str, Changelogs])
         for task, holders in seen.copies.items()
     }
     memory.inputs.update({task: list(map(str, inputs)) for task, inputs in seen.inputs.items()})
-    memory.removal_ms = removal_times(seen)
+    memory.removal_ms = {
+        **{process: limit_ms for process, limit_ms in memory.removal_ms.items() if process in there},
+        **removal_times(seen),
+    }
     planned = sum(movement.row[PLANNED] for movement in started)
     return Moved(planned, len(started) - planned, rows)
 
@@ -73,32 +79,45 @@ def removal_times(seen: Generation) -> dict[str, int]:
     }
 
 
+def _alive_times(memory: Memory, seen: Generation, there: Collection[str]) -> dict[str, int]:
+    """Owner of tasks that has left -> until when it was alive: the broker removes a silent member only later."""
+    left_ms = {
+        process: seen.place.time_ms - limit_ms
+        for process, limit_ms in memory.removal_ms.items()
+        if process not in there
+    }
+    owners = {owner for owner, _ in memory.owners.values()} - set(there)
+    return {process: time_ms for process, time_ms in {**memory.alive_ms, **left_ms}.items() if process in owners}
+
+
 def _pending(
-    memory: Memory, seen: Generation, task: str, process: str, changelogs: Mapping[str, Changelogs]
+    memory: Memory, seen: Generation, there: Collection[str], task: str, changelogs: Changelogs | None
 ) -> Pending:
     before, since_offset = memory.owners[task]
+    process = seen.owners[task]
     since_ms = memory.copies.get(task, {}).get(process)
     inputs = list(map(str, seen.inputs[task]))
     commits = [memory.commits[partition] for partition in inputs if partition in memory.commits]
     last_commit_ms = max((ms for ms, offset in commits if offset > since_offset), default=None)
-    if last_commit_ms is not None and idle_before(memory, before, last_commit_ms, seen):
+    if last_commit_ms is not None and idle_before(
+        memory, before, last_commit_ms, seen.place.time_ms if before in there else None
+    ):
         last_commit_ms = None
     row = [
         *seen.place,
         task,
         before,
         process,
-        before in seen.processes,
-        _warm(memory, seen, task, process, changelogs.get(task)),
+        before in there,
+        _warm(memory, seen, there, task, changelogs),
         None if since_ms is None else seen.place.time_ms - since_ms,
     ]
     return Pending(row, inputs, last_commit_ms)
 
 
 def note_state(memory: Memory, seen: Generation) -> None:
-    """Before ``move``: a subtopology has state if any member ever reported an offset of one of its tasks."""
-    reported = {task for sums in seen.offset_sums.values() for task in sums}
-    memory.stateful = sorted({*memory.stateful, *map(subtopology_of, reported)})
+    """Before ``move``: a subtopology has state if any member ever reported state of one of its tasks."""
+    memory.stateful = sorted({*memory.stateful, *map(subtopology_of, seen.tasks_with_state)})
 
 
 def subtopology_of(task: str) -> str:
@@ -106,13 +125,16 @@ def subtopology_of(task: str) -> str:
     return task.rpartition("_")[0]
 
 
-def _warm(memory: Memory, seen: Generation, task: str, process: str, changelogs: Changelogs | None) -> bool | None:
+def _warm(
+    memory: Memory, seen: Generation, there: Collection[str], task: str, changelogs: Changelogs | None
+) -> bool | None:
     """Whether the new owner had the task's state; None where the task has none, or no record shows it.
 
     A process that reported nothing of the task has nothing to restore where the changelogs are empty.
     """
     if subtopology_of(task) not in memory.stateful:
         return None
+    process = seen.owners[task]
     reported = seen.offset_sums.get(process, {}).get(task)
     if reported is None:
         return changelogs is not None and changelogs.empty
@@ -122,7 +144,7 @@ def _warm(memory: Memory, seen: Generation, task: str, process: str, changelogs:
         return is_caught_up(reported, WARM_LAG_MAX)
     if reported != UNKNOWN_OFFSET_SUM and changelogs is not None:
         return is_caught_up(compute_lag(changelogs.end, reported), WARM_LAG_MAX)
-    held_back = process in memory.copies.get(task, {}) and memory.owners[task][0] in seen.processes
+    held_back = process in memory.copies.get(task, {}) and memory.owners[task][0] in there
     return True if held_back else None
 
 
@@ -143,7 +165,7 @@ def _gap_ms(memory: Memory, movement: Pending, time_ms: int) -> int | None:
     process, assigned_ms, warm = (movement.row[column] for column in (TO_PROCESS, TIME_MS, WARM))
     if warm and idle_after(memory, process, assigned_ms, time_ms):
         return None
-    return time_ms - movement.last_commit_ms
+    return gap_between(movement.last_commit_ms, time_ms)
 
 
 def expired(memory: Memory, now_ms: int) -> Rows:

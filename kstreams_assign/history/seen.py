@@ -15,7 +15,7 @@ from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.dialects import APACHE, KIP441, Dialect, MemberReport
 from kstreams_assign.history.reading import Assignments, Inputs, ReadAssignment, task_text
 from kstreams_assign.history.tables import GENERATION
-from kstreams_assign.model import NO_PROBE_MS, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, RUNNING_OFFSET_SUM, TopicPartition
 from kstreams_assign.wire import (
     OFFSET_SUMS_VERSION,
     AssignmentInfo,
@@ -139,6 +139,17 @@ class Generation:
                         name = task_text(task)
                         sums[name] = max(total, sums.get(name, total))
         return sums_by_process
+
+    @cached_property
+    def tasks_with_state(self) -> set[str]:
+        """Tasks of which a member reported state. Before version 7 it lists all that it ran, also those without."""
+        reports = [member.readable_report for member in self.members if member.readable_report is not None]
+        return {
+            task_text(task)
+            for report in reports
+            for task, total in report.reported_tasks.items()
+            if total != RUNNING_OFFSET_SUM or report.task_lags is not None or report.version >= OFFSET_SUMS_VERSION
+        }
 
     @cached_property
     def trailer(self) -> GroupTrailer | None:

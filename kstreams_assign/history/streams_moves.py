@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kstreams_assign.history.idle import COMMITTED_WITHIN_MS
+from kstreams_assign.history.idle import COMMITTED_WITHIN_MS, gap_between
 from kstreams_assign.history.movements import GAP_WAIT_MS
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.streams_memory import CurrentTasks, StreamsMemory, StreamsMove
@@ -123,7 +123,7 @@ def commit_of_streams(memory: StreamsMemory, partition: str, time_ms: int, offse
             idle = ready and (
                 min(_last_commit_of(memory, move.to_process), time_ms) - move.taken_ms > COMMITTED_WITHIN_MS
             )
-            move.gap_ms = None if move.last_commit_ms is None or idle else time_ms - move.last_commit_ms
+            move.gap_ms = None if move.last_commit_ms is None or idle else gap_between(move.last_commit_ms, time_ms)
     memory.commits[partition] = [time_ms, offset]
 
 

@@ -179,7 +179,8 @@ class Life:
         last_ms = self._last_commit_ms(task, events[number - 1], taken, released, by_removal=by_removal)
         gap_ms = None
         if commit is not None and last_ms is not None and not (held_ms is not None and self._idle(new, taken, commit)):
-            gap_ms = self.records[commit].time_ms - last_ms
+            silent_ms = self.records[commit].time_ms - last_ms
+            gap_ms = silent_ms if silent_ms >= 0 else None
         place = (rebalance.epoch, self.records[rebalance.end].offset)
         return (*place, task, old, new, planned, held_ms, gap_ms, self.records[released].time_ms, taken_ms)
 

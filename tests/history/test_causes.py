@@ -315,3 +315,17 @@ def test_an_unreadable_member_leaves_the_cause_unknown():
     spoilt = changed(second, members=lambda m: replace(m, subscription=nonsense) if str(P2) in m.client_id else m)
     row = rows(derived([first, spoilt]), "rebalances")[-1]
     assert (row["cause"], row["joined"], row["gone"]) == (None, [], [])
+
+
+def test_a_member_that_can_be_read_again_has_neither_left_nor_joined():
+    recorded = settled(JAVA, P1, P2)
+    for _ in range(3):
+        recorded.rebalance(TEN_MINUTES)
+    first, *spoilt, last = recorded.records()
+    nonsense = encode_consumer_subscription(ConsumerSubscription(1, ("orders", "clicks"), b"\0\0\0\x63"))
+    spoilt = [
+        changed(record, members=lambda m: replace(m, subscription=nonsense) if str(P2) in m.client_id else m)
+        for record in spoilt
+    ]
+    changes = [(row["joined"], row["gone"]) for row in rows(derived([first, *spoilt, last]), "rebalances")]
+    assert changes == [(None, None), ([], []), ([], []), ([], [])]

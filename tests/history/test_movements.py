@@ -9,10 +9,17 @@ import pytest
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.idle import COMMITTED_WITHIN_MS
 from kstreams_assign.history.records import EndOffset, Kind, key_of
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.wire import (
+    ConsumerSubscription,
+    SubscriptionInfo,
     decode_consumer_assignment,
+    decode_consumer_subscription,
+    decode_group_metadata,
+    decode_subscription,
     encode_consumer_assignment,
+    encode_consumer_subscription,
+    encode_subscription,
 )
 from tests.history.groups import (
     A_SECOND,
@@ -31,6 +38,9 @@ from tests.history.groups import (
     rows,
     scaled_out,
 )
+
+NEWER = encode_consumer_subscription(ConsumerSubscription(1, ("orders",), b"\0\0\0\x0d\0\0\0\x0d"))
+"""What a member of a newer release says."""
 
 each_kind = pytest.mark.parametrize("kind", [OURS, JAVA], ids=["ours", "java"])
 
@@ -246,6 +256,77 @@ def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
     assert gaps(played) == {"0_0": 85_100, "0_1": 25_000}
 
 
+@pytest.mark.parametrize("empty", [False, True], ids=["at once", "behind an empty generation"])
+@pytest.mark.parametrize(
+    ("idle_ms", "gap_ms"),
+    [
+        (REMOVED_MS + COMMITTED_WITHIN_MS, REMOVED_MS + COMMITTED_WITHIN_MS + A_SECOND + 100),
+        (REMOVED_MS + COMMITTED_WITHIN_MS + 1, None),
+    ],
+)
+def test_an_owner_that_left_before_had_no_input_while_it_was_there(idle_ms, gap_ms, empty):
+    """The generation that is without the owner, and not the one that gives its task out, says until when it lived."""
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.rebalance()
+    played.commit()
+    played.played.stop(P1)
+    if empty:
+        played.rebalance(after_ms=idle_ms)
+    played.start(P2)
+    played.rebalance(after_ms=A_SECOND if empty else idle_ms)
+    played.commit(after_ms=100 if empty else A_SECOND + 100)
+    assert gaps(played) == {"0_0": gap_ms}
+
+
+def test_a_long_time_without_members_is_a_gap():
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.rebalance()
+    played.commit()
+    played.played.stop(P1)
+    played.rebalance(after_ms=A_SECOND)
+    played.start(P2)
+    played.rebalance(after_ms=3 * REMOVED_MS)
+    played.commit()
+    assert gaps(played) == {"0_0": A_SECOND + 3 * REMOVED_MS + 100}
+
+
+def test_an_owner_that_is_there_but_cannot_be_read_has_not_left():
+    """It speaks a newer version as its task moves, and again in the generation before."""
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.rebalance()
+    played.commit()
+    played.rebalance()
+    played.played.stop(P1)
+    played.start(P2)
+    played.rebalance(after_ms=COMMITTED_WITHIN_MS)
+    played.commit()
+    first, second, commit, third, moved, last = played.records()
+    newer = changed(third, members=lambda member: replace(member, subscription=NEWER, assignment=b""))
+    (unread,) = decode_group_metadata(newer.value).members
+    there = changed(moved, members=(*decode_group_metadata(moved.value).members, unread))
+    for records, counts in (([first, second, commit, third, moved, last], (0, 1)), ([newer, there, last], (1, 0))):
+        tables = derived([first, second, commit, *records[-3:]])
+        (row,), rebalance = rows(tables, "movements"), rows(tables, "rebalances")[-1]
+        assert (rebalance["owner_changes"], rebalance["adopted"]) == counts
+        assert row["planned"] == (counts == (1, 0))
+        assert (row["gap_ms"] is None) == row["planned"], "it was alive without input until then"
+
+
+@pytest.mark.parametrize(("set_back_ms", "gap_ms"), [(5_250, 0), (5_251, None)])
+def test_a_clock_that_is_set_back_leaves_a_gap_unknown(set_back_ms, gap_ms):
+    played = handed_on(idle_ms=5_000, stop=True)
+    played.commit(after_ms=250)
+    *records, generation, commit = played.records()
+    behind = (record._replace(time_ms=record.time_ms - set_back_ms) for record in (generation, commit))
+    assert [row["gap_ms"] for row in rows(derived([*records, *behind]), "movements")] == [gap_ms]
+
+
 # --- the end of waiting ------------------------------------------------------------
 
 
@@ -271,6 +352,44 @@ def test_a_stateless_task_is_neither_warm_nor_cold():
     recorded.commit()
     later = [row for row in recorded.rows("movements") if row["to_process"] == str(P3)]
     assert {row["task"][0]: row["warm"] for row in later} == {"0": False, "1": None}
+
+
+@pytest.mark.parametrize(
+    ("version", "total", "warm"),
+    [
+        (6, RUNNING_OFFSET_SUM, {"0_0": None, "1_0": None}),
+        (6, UNKNOWN_OFFSET_SUM, {"0_0": False, "1_0": None}),
+        (7, RUNNING_OFFSET_SUM, {"0_0": False, "1_0": False}),
+    ],
+    ids=["running", "a copy", "running, since version 7"],
+)
+def test_before_version_7_a_report_of_what_a_member_ran_shows_no_state(version, total, warm):
+    """Such a report lists stateless tasks, too; that of a copy shows state."""
+    recorded = taken_over(partitions=1, stateless=True)
+    recorded.commit()
+    first, *others = recorded.records()
+    again = reporting(first, version, {TaskId(0, 0): total, TaskId(1, 0): RUNNING_OFFSET_SUM})
+    moved = rows(derived([first, changed(again, generation=2), *(shifted(record) for record in others)]), "movements")
+    assert {row["task"]: row["warm"] for row in moved} == warm
+
+
+def reporting(record, version: int, sums):
+    """The generation with members that report ``sums`` in this version."""
+
+    def reported(member):
+        said = decode_consumer_subscription(member.subscription)
+        report = SubscriptionInfo(version, version, decode_subscription(said.user_data).process_id, None, sums)
+        subscription = encode_consumer_subscription(replace(said, user_data=encode_subscription(report)))
+        return replace(member, subscription=subscription)
+
+    return changed(record, members=reported)
+
+
+def shifted(record):
+    """The record, a generation later."""
+    if key_of(record.key).kind is not Kind.GROUP_METADATA:
+        return record
+    return changed(record, generation=decode_group_metadata(record.value).generation + 1)
 
 
 def took_over_with(copy_at: int, end: int | None) -> dict:

@@ -200,6 +200,12 @@ def test_a_gap_goes_from_the_old_owners_last_commit_to_the_new_owners_first():
         assert committed_ms < row["released_ms"] < row["taken_ms"] < coordinator.now_ms
         assert row["gap_ms"] is None or row["gap_ms"] == coordinator.now_ms - committed_ms
     assert any(row["gap_ms"] for row in found)
+    clock_ms = committed_ms - 1
+    behind = [
+        record._replace(time_ms=clock_ms) if record.time_ms == coordinator.now_ms else record
+        for record in coordinator.records
+    ]
+    assert [row["gap_ms"] for row in rows(derived(behind), "movements")] == [None] * len(found), "a clock set back"
 
 
 def test_a_process_that_keeps_its_member_id_takes_over_from_the_one_before():
