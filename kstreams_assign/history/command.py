@@ -190,6 +190,8 @@ def ask(
     until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
     if as_of is not None and question == SAVINGS.name:
         raise ConfigError(f"--as-of: {question} replays the newest tables; leave it out, or give --until")
+    if as_of is not None and sql:
+        raise ConfigError("--sql: the script reads the newest tables; leave out --as-of, or give --until instead")
     place, settings, version = read_out(out), _all_conf(_file(config), conf), _as_of(as_of)
     with for_reading(place, settings) as tables:
         asked = asking.Asked(tables, QUESTIONS[question], days, until_ms, group, version)

@@ -138,8 +138,10 @@ def deployments(tables: Rows) -> list[Row]:
 
 def _deployment(tables: Rows, group: str, span: Sequence[Row]) -> Row | None:
     began, ended = min(row["time_ms"] for row in span), max(row["time_ms"] for row in span)
-    named = [[*(row["joined"] or ()), *(row["gone"] or ())] for row in span]
-    changed = len({process for names in named for process in names}) + sum(not names for names in named)
+    joined = {process for row in span for process in row["joined"] or ()}
+    gone = {process for row in span for process in row["gone"] or ()}
+    came_back = {process for row in span for process in _came_back(tables, row)}
+    changed = max(len(joined), len(gone)) + len(came_back - joined - gone)
     processes = max(row["processes"] for row in span)
     if changed * 2 < processes:
         return None
@@ -161,6 +163,26 @@ def _deployment(tables: Rows, group: str, span: Sequence[Row]) -> Row | None:
         "silent_s": _sum_s(moves),
         "longest_s": _max_s(moves),
     }
+
+
+def _came_back(tables: Rows, change: Row) -> set[str]:
+    """The processes whose members are all others than in the generation before, if it names none as joined or gone."""
+    if change["cause"] != "replace" or change["joined"] or change["gone"]:
+        return set()
+    before = [r for r in tables["rebalances"] if r["group"] == change["group"] and _order(r) < _order(change)]
+    if not before:
+        return set()
+    old, new = _members(tables, max(before, key=_order)), _members(tables, change)
+    return {process for process in old.keys() & new.keys() if not old[process] & new[process]}
+
+
+def _members(tables: Rows, rebalance: Row) -> dict[str, set[str]]:
+    """Process -> its members in this generation."""
+    members: dict[str, set[str]] = {}
+    for member in tables["members"]:
+        if member["process_id"] is not None and _place(member) == _place(rebalance):
+            members.setdefault(member["process_id"], set()).add(member["member_id"])
+    return members
 
 
 TWINS: Mapping[str, Callable[[Rows], list[Row]]] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from random import Random
+from uuid import UUID
 
 import duckdb
 import pyarrow as pa
@@ -27,7 +29,12 @@ from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import COLUMNS, joined_tables
 from kstreams_assign.history.times import DAY_MS, MINUTE_MS
+from kstreams_assign.wire import decode_group_metadata
 from tests.history.ask_twin import TWINS
+from tests.history.groups import JAVA, RecordedGroup, changed
+from tests.history.groups import derived as derived_from_records
+from tests.history.groups import group as played_group
+from tests.history.groups import rows as rows_of
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 from tests.samples import sample
 
@@ -161,6 +168,69 @@ def test_tables_without_rows_have_an_answer():
     }
 
 
+# --- what a deployment is ---------------------------------------------------------------------
+
+SIX = [UUID(int=number) for number in range(1, 7)]
+
+
+def six_processes() -> RecordedGroup:
+    """Six processes with two threads each, long enough after their start."""
+    recorded = RecordedGroup(played_group(JAVA, partitions=12), JAVA)
+    recorded.start(*SIX, threads=2)
+    recorded.rebalance()
+    recorded.rebalance(3_600_000)
+    return recorded
+
+
+def changed_in_deployments(records) -> list[int]:
+    tables = derived_from_records(records)
+    asked = Asked(Path(), QUESTIONS["deployments"])
+    return [row["changed"] for row in ask(as_tables({table: rows_of(tables, table) for table in TABLES}), asked).rows]
+
+
+@pytest.mark.parametrize(("replaced", "changes"), [(2, []), (3, [3]), (6, [6])])
+def test_a_process_that_is_replaced_by_one_with_another_id_is_one_change(replaced, changes):
+    recorded = six_processes()
+    for process in SIX[:replaced]:
+        recorded.played.stop(process)
+        recorded.start(UUID(int=process.int + 100), threads=2)
+        recorded.rebalance(MINUTE_MS)
+    assert changed_in_deployments(recorded.records()) == changes
+
+
+@pytest.mark.parametrize(
+    ("restarted", "changes"), [([0, 0, 0, 0], []), ([0, 1], []), ([0, 1, 2], [3]), ([0, 1, 0, 2, 1], [3])], ids=str
+)
+def test_a_process_that_comes_back_is_one_change_however_often_it_does(restarted, changes):
+    recorded = six_processes()
+    for number in restarted:
+        recorded.start(SIX[number], threads=2)
+        recorded.rebalance(MINUTE_MS)
+    assert [row["cause"] for row in recorded.rows("rebalances")][2:] == ["replace"] * len(restarted)
+    assert changed_in_deployments(recorded.records()) == changes
+
+
+def test_threads_that_leave_join_or_are_replaced_make_no_deployment():
+    """One of two threads of each process is replaced at once, then leaves, and another joins."""
+    records = six_processes().records()
+    last = records[-1]
+    members = list(decode_group_metadata(last.value).members)
+    for at in range(1, 12, 2):
+        for there in ([thread(members[at], 1)], [], [thread(members[at], 2)]):
+            number = len(records)
+            now = [*members[:at], *there, *members[at + 1 :]]
+            moment = changed(last, generation=number + 1, members=tuple(now))
+            records.append(moment._replace(time_ms=last.time_ms + number))
+        members = now
+    causes = [row["cause"] for row in rows_of(derived_from_records(records), "rebalances")]
+    assert causes[2:] == ["replace", "leave", "join"] * 6
+    assert changed_in_deployments(records) == []
+
+
+def thread(member, number: int):
+    return replace(member, member_id=f"{member.member_id} {number}")
+
+
 # --- a folder of tables -----------------------------------------------------------------------
 
 
@@ -263,6 +333,20 @@ def test_the_cause_of_most_silence_is_in_words_also_if_a_later_release_wrote_it(
     row = {"group": "orders", "rebalances": 2, "moves": 3, "silent_s": 10.0, "longest_s": 4.0}
     sentence = QUESTIONS["costly-groups"].sentence([row | {"main_cause": cause, "main_cause_s": 5.0}])
     assert f"50% of it {after}" in sentence
+
+
+def test_silences_that_are_no_gaps_are_not_known():
+    """Tables of an earlier release have negative ones, from a clock that was set back."""
+    row = {"group": "orders", "rebalances": 2, "moves": 1, "silent_s": -2.0, "main_cause": None, "main_cause_s": None}
+    said = QUESTIONS["costly-groups"].sentence([row])
+    assert said == "No task is known to have been silent in 2 rebalances of 1 group."
+
+
+@pytest.mark.parametrize("name", ROW_QUESTIONS)
+def test_more_days_than_there_are_mean_all(folder, name):
+    found = answer(Asked(folder, QUESTIONS[name], days=10**9))
+    assert found.span.since_ms == 0
+    assert found.rows == answer(Asked(folder, QUESTIONS[name], days=ALL_DAYS)).rows
 
 
 def test_a_damaged_file_is_named(folder):

@@ -125,6 +125,10 @@ def test_ask_answers_and_draws(tmp_path):
         (("costly-groups", "--until", "noon"), "--until 'noon' is not allowed; give a time such as 2"),
         (("costly-groups", "--as-of", "noon"), "--as-of 'noon' is not allowed; give a version .*, or a time such as 2"),
         (("savings", "--as-of", "3"), "--as-of: savings replays the newest tables; leave it out, or give --until"),
+        (
+            ("deployments", "--sql", "--as-of", "3"),
+            "--sql: the script reads the newest tables; leave out --as-of, or give",
+        ),
         (("deployments",), "the folder has no table of the history; write them first"),
     ],
     ids=str,

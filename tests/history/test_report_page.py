@@ -284,6 +284,7 @@ def test_the_last_days_are_counted_back_from_the_newest_generation(tmp_path):
     assert report(tmp_path, tmp_path / "page.html").groups == 2
     assert report(tmp_path, tmp_path / "page.html", days=11).groups == 2
     assert report(tmp_path, tmp_path / "page.html", days=9).groups == 1
+    assert report(tmp_path, tmp_path / "page.html", days=10**9).groups == 2
 
 
 def test_days_are_counted_to_the_millisecond(tmp_path):

@@ -164,4 +164,4 @@ def _span(asked: Asked, connection: duckdb.DuckDBPyConnection) -> Span:
             raise no_group(asked.group, newest)
         if until_ms is None:
             until_ms = max(newest.values(), default=0)
-    return Span(until_ms - (asked.days or asked.question.days) * DAY_MS, until_ms)
+    return Span(max(0, until_ms - (asked.days or asked.question.days) * DAY_MS), until_ms)

@@ -54,7 +54,7 @@ def _costly_groups(rows: Sequence[Row]) -> str:
     if not rows:
         return "No group rebalanced."
     worst, rebalances = rows[0], sum(row["rebalances"] for row in rows)
-    if not worst["silent_s"]:
+    if worst["main_cause"] is None or not worst["silent_s"]:
         return f"No task is known to have been silent in {many(rebalances, 'rebalance')} of {many(len(rows), 'group')}."
     cause = CAUSE_WORDS.get(worst["main_cause"], UNKNOWN)
     after = f"rebalances {cause}" if cause is UNKNOWN else cause

@@ -110,7 +110,7 @@ def _fleet(
         raise no_group(group, {row.group for row in rows(reader, Rebalance)})
     since_ms = None
     if days is not None and rebalances:
-        since_ms = max(row.time_ms for row in rebalances) - days * DAY_MS
+        since_ms = max(0, max(row.time_ms for row in rebalances) - days * DAY_MS)
         rebalances = [row for row in rebalances if row.time_ms >= since_ms]
     fleet = build_fleet(
         rebalances,

@@ -1,12 +1,20 @@
 -- What did each deployment cost? A row a deployment, the costliest first.
 -- A deployment: members join and leave, never ten minutes apart, until at least half of the group's processes have
--- left, joined, or come back as other members. It costs what moves from its begin to ten minutes after its end.
-with changes as (
+-- changed. A process that leaves and one that joins in its place are one change. A process that comes back with all of
+-- its members as other members is one, however often it does. A thread that joins or leaves is none.
+-- It costs what moves from its begin to ten minutes after its end.
+with ordered as (
   select
     *,
-    list_concat(coalesce(joined, []), coalesce(gone, [])) as changed,
-    coalesce(time_ms - lag(time_ms) over places > 600000, true) as begins
+    lag(generation) over places as generation_before,
+    lag(offsets_partition) over places as partition_before,
+    lag(offsets_offset) over places as offset_before
   from rebalances
+  window places as (partition by "group" order by time_ms, offsets_partition, offsets_offset)
+),
+changes as (
+  select *, coalesce(time_ms - lag(time_ms) over places > 600000, true) as begins
+  from ordered
   where cause in ('join', 'leave', 'replace')
   window places as (partition by "group" order by time_ms, offsets_partition, offsets_offset)
 ),
@@ -15,26 +23,56 @@ numbered as (
   from changes
 ),
 spans as (
-  select
-    "group",
-    number,
-    min(time_ms) as began_ms,
-    max(time_ms) as ended_ms,
-    max(processes) as processes,
-    count(*) filter (len(changed) = 0) as came_back
+  select "group", number, min(time_ms) as began_ms, max(time_ms) as ended_ms, max(processes) as processes
   from numbered
   group by "group", number
 ),
+replaced as (
+  select *
+  from numbered
+  where cause = 'replace' and len(coalesce(joined, [])) = 0 and len(coalesce(gone, [])) = 0
+),
+members_after as (
+  select r."group", r.number, r.offsets_partition, r.offsets_offset, m.process_id, list(m.member_id) as ids
+  from replaced r
+  join members m using ("group", generation, offsets_partition, offsets_offset)
+  where m.process_id is not null
+  group by all
+),
+members_before as (
+  select r."group", r.number, r.offsets_partition, r.offsets_offset, m.process_id, list(m.member_id) as ids
+  from replaced r
+  join members m
+    on m."group" = r."group" and m.generation = r.generation_before and m.offsets_partition = r.partition_before
+    and m.offsets_offset = r.offset_before
+  where m.process_id is not null
+  group by all
+),
 named as (
-  select "group", number, count(distinct process_id) as named
-  from (select "group", number, unnest(changed) as process_id from numbered)
+  select "group", number, unnest(joined) as process_id, 'joined' as how from numbered
+  union all
+  select "group", number, unnest(gone) as process_id, 'gone' as how from numbered
+  union all
+  select "group", number, process_id, 'came back' as how
+  from members_after a
+  join members_before b using ("group", number, offsets_partition, offsets_offset, process_id)
+  where not list_has_any(a.ids, b.ids)
+),
+counted as (
+  select
+    "group",
+    number,
+    count(distinct process_id) filter (how = 'joined') as joined,
+    count(distinct process_id) filter (how = 'gone') as gone,
+    count(distinct process_id) - count(distinct process_id) filter (how <> 'came back') as came_back
+  from named
   group by "group", number
 ),
 deployments as (
-  select s.*, s.came_back + coalesce(n.named, 0) as changed
+  select s.*, coalesce(greatest(c.joined, c.gone) + c.came_back, 0) as changed
   from spans s
-  left join named n using ("group", number)
-  where (s.came_back + coalesce(n.named, 0)) * 2 >= s.processes
+  left join counted c using ("group", number)
+  where coalesce(greatest(c.joined, c.gone) + c.came_back, 0) * 2 >= s.processes
 ),
 rounds as (
   select d."group", d.number, count(*) as rebalances
