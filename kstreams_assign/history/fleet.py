@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.delta import Snapshot
-from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.layout import Layout, folder_of
 from kstreams_assign.history.opening import opened, working_folder
 from kstreams_assign.history.replay import is_classic, replay
 from kstreams_assign.history.session import failure, spark_session
@@ -133,7 +132,7 @@ def ask(
     from pyspark.errors import PySparkException
 
     if not is_address(out):
-        _check(Layout(Path(out)))
+        _check(Layout(folder_of(out)))
     with working_folder(out) as folder:
         log = folder / "_log" / "what-if.log"
         print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)

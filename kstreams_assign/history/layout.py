@@ -5,6 +5,7 @@ What lives here: names, and the lock of the folder. What must not: commits and c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,6 +50,21 @@ class Layout:
 
     def table(self, name: str) -> Path:
         return self.root / name
+
+
+_READ_AS_ANOTHER = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+"""The library of Delta Lake takes such a path for an address: it reads %2D as -, and a backslash as a slash."""
+
+
+def folder_of(out: Path | str) -> Path:
+    """Return the absolute path of the folder that ``--out`` names. Raises ``ConfigError`` if it cannot have tables."""
+    folder = Path(out).absolute()
+    if misread := _READ_AS_ANOTHER.search(str(folder)):
+        raise ConfigError(
+            f"--out {folder}: {misread[0]!r} is not allowed in the path of the tables, as the library of Delta Lake "
+            "takes it for another path; name a folder without it"
+        )
+    return folder
 
 
 def layout_of(place: Path | Layout) -> Layout:

@@ -26,7 +26,7 @@ from kstreams_assign.history import delta
 from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
-from kstreams_assign.history.layout import Layout, held, refuse_second_run
+from kstreams_assign.history.layout import Layout, folder_of, held, refuse_second_run
 from kstreams_assign.history.opening import for_reading, opened, working_folder
 from kstreams_assign.history.progress import Figures, Lag, Totals, batch_line, lag_line, offsets_behind
 from kstreams_assign.history.sampling import Sampler
@@ -65,7 +65,7 @@ class Asked:
 def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises errors of ``errors``."""
     if not is_address(asked.out):
-        local = Layout(Path(asked.out).absolute())
+        local = Layout(folder_of(asked.out))
         check_folder(local)
         refuse_second_run(local)
     source, sampler = source_of(asked)

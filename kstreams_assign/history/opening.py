@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kstreams_assign.history.address import Out, is_address
 from kstreams_assign.history.hadoop import HadoopFiles
-from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.layout import Layout, folder_of
 from kstreams_assign.history.remote import RemoteStore
 from kstreams_assign.history.session import spark_session
 
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def working_folder(out: Out) -> Iterator[Path]:
-    """The folder of the tables; for an address one of its own for the block. After an error, its logs stay there."""
+    """The folder of the tables; for an address one of its own for the block. After an error, its logs stay there.
+
+    Raises ``ConfigError`` for a folder that cannot have tables.
+    """
     if not is_address(out):
-        yield Path(out).absolute()
+        yield folder_of(out)
         return
     folder = Path(mkdtemp(prefix="kstreams-assign-history-"))
     try:

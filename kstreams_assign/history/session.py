@@ -169,6 +169,7 @@ FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     # what Spark's text has in it -> our error, and what to do; the first that fits
     (r"StateDirectoryLocked: ", StateDirectoryLocked, "end one of the two"),
     (r"errors\.ConfigError: ", ConfigError, "the next run completes the batch"),
+    (r"errors\.StateError: ", ConfigError, "name a new folder with --out"),
     (r"errors\.SparkError: ", SparkError, "the next run completes the batch"),
     (
         r"No module named '(?:kstreams_assign|pyarrow)|PYTHON_VERSION_MISMATCH|Cannot run program",

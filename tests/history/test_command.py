@@ -149,6 +149,22 @@ def test_an_address_that_is_not_allowed_is_refused_instead_of_made_into_a_folder
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["eu%2Dwest", "eu\\west"])
+@pytest.mark.parametrize("command", ["follow", "report", "what-if", "compact", "ask"])
+def test_a_folder_whose_tables_would_be_looked_for_elsewhere_is_refused(tmp_path, command, name):
+    words = {"report": ["--html", "page.html"], "ask": ["costly-groups"], "follow": ["--records", tmp_path]}
+    with pytest.raises(ConfigError, match=r"--out .*eu.*west: '.*' is not allowed in the path .*; name a folder"):
+        call(command, *words.get(command, ()), "--out", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "a#b", "a?b", "größe", "a[1]", "{x}", "a:b", "it's", "~x", "+x"])
+def test_any_other_folder_may_have_tables(tmp_path, name):
+    run(Layout(tmp_path / name), cut(fleet(), 2))
+    assert call("compact", "--out", tmp_path / name).exit_code == 0
+    assert call("ask", "costly-groups", "--out", tmp_path / name).exit_code == 0
+
+
 @pytest.mark.parametrize("command", ["report", "what-if", "compact", "ask"])
 def test_the_settings_of_spark_may_come_from_a_file(tmp_path, command):
     """Of tables in a folder, they change nothing."""

@@ -141,6 +141,7 @@ def test_a_spark_submit_that_cannot_run_is_not_blamed_on_a_spark_home_that_is_no
         ("pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.12", ConfigError),
         ('java.io.IOException: Cannot run program "/nowhere/python": error=2', ConfigError),
         ("kstreams_assign.errors.ConfigError: --out history: an executor wrote members/a.parquet", ConfigError),
+        ("kstreams_assign.errors.StateError: this state of the history was written by another release", ConfigError),
         ("org.apache.spark.SparkException: Job aborted: Master removed our application: FAILED", SparkError),
         (
             "spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Multiple streaming jobs for 7",
