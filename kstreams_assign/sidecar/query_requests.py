@@ -1,17 +1,21 @@
-"""The op ``query``: in threads of its own, as it waits for other processes, or for the loop that has the stores."""
+"""The ops ``query`` and ``locate``: in threads of their own.
+
+They wait for other processes, for brokers, or for the loop that has the stores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Protocol
+from typing import Any, Protocol
 
-from kstreams_assign.errors import KStreamsAssignError, QueryRefused, SidecarRefused
+from kstreams_assign.errors import ConfigError, KStreamsAssignError, QueryRefused, SidecarRefused
 from kstreams_assign.query.client import QueryResult
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.wire.framing import Message
+from kstreams_assign.worker.lookup import Location
 
 THREADS = 8
 
@@ -25,14 +29,17 @@ class Port(Protocol):
 
 
 class QueryRequests:
-    """Answers queries of the session. ``query`` is the worker's."""
+    """Answers queries and look-ups of the session. ``query`` and ``locate`` are the worker's."""
+
+    OPS = frozenset({"query", "locate"})
 
     def __init__(self) -> None:
         self.query: Callable[..., QueryResult]
+        self.locate: Callable[[str, bytes], Location]
         self._pool = ThreadPoolExecutor(THREADS, "kstreams-sidecar-query")
 
     def submit(self, port: Port, request: Request) -> None:
-        """Have a query answered. From any thread."""
+        """Have a request of ``OPS`` answered. From any thread."""
         try:
             self._pool.submit(self._answer, port, request)
         except RuntimeError:  # the pool is shut down
@@ -43,18 +50,28 @@ class QueryRequests:
         self._pool.shutdown(wait=False)
 
     def _answer(self, port: Port, request: Request) -> None:
-        fields = dict(request.fields)
-        timeout_s = fields.pop("timeout_ms") / 1000
-        store, key = fields.pop("store"), fields.pop("key")
+        answer = self._query if request.op == "query" else self._locate
         try:
-            result = self.query(store, key, timeout_s=timeout_s, **fields)
+            result = answer(**request.fields)
         except KStreamsAssignError as cause:
             port.answer(request.id, error_reply(request.id, _refusal(cause)))
         else:
-            port.answer(request.id, {"id": request.id, "ok": asdict(result)})
+            port.answer(request.id, {"id": request.id, "ok": result})
+
+    def _query(self, store: str, key: bytes, timeout_ms: int, **limits: Any) -> dict[str, Any]:
+        return asdict(self.query(store, key, timeout_s=timeout_ms / 1000, **limits))
+
+    def _locate(self, store: str, key: bytes) -> dict[str, Any]:
+        try:
+            where = self.locate(store, key)
+        except ConfigError as cause:
+            raise refused("no_such_store", str(cause)) from cause
+        return {"active": where.active, "standbys": [*where.standbys]}
 
 
 def _refusal(cause: KStreamsAssignError) -> SidecarRefused:
+    if isinstance(cause, SidecarRefused):
+        return cause
     code = cause.code if isinstance(cause, QueryRefused) else ""
     if code == "does_not_exist":
         return refused("no_such_store", str(cause))

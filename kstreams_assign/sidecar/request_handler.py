@@ -19,8 +19,8 @@ from typing import Any
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import RecordRefused, SidecarRefused, StateError, TaskNotLocal
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
-from kstreams_assign.group.values import Adopted, Hosts
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.outputs import SessionOutputs
@@ -45,7 +45,6 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop
-from kstreams_assign.worker.locating import locate, partition_of
 from kstreams_assign.worker.running import Running
 
 
@@ -77,15 +76,12 @@ class RequestHandler(Labour):
     to leave.
     """
 
-    def __init__(
-        self, shape: TopologyShape, limits: Limits, bad_records: BadRecords, *, exactly_once: bool = False
-    ) -> None:
+    def __init__(self, limits: Limits, bad_records: BadRecords, *, exactly_once: bool = False) -> None:
         self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
         self.restart: Callable[[], None] = _nothing
         self.queries = QueryRequests()
-        self._shape = shape
         self._limits = limits
         self._session_tasks = SessionTasks(bad_records.sets_aside)
         self._outputs = SessionOutputs(
@@ -100,7 +96,6 @@ class RequestHandler(Labour):
         self._committing: list[_Order] = []
         self._closing: list[_Order] = []
         self._assignment: Message | None = None
-        self._hosts: tuple[Hosts, Hosts] = {}, {}
         self._stopped = False
         self._loop: Loop
         self._facts: Callable[[], Facts]
@@ -114,7 +109,6 @@ class RequestHandler(Labour):
             "pause": lambda order: self._change_pauses(order, paused=True),
             "resume": lambda order: self._change_pauses(order, paused=False),
             "paused": lambda order: order.answer({str(task): since for task, since in self._loop.paused.items()}),
-            "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
             "lag": lambda order: order.answer(_known_lags(self._facts())),
         }
@@ -131,7 +125,7 @@ class RequestHandler(Labour):
         self._loop.order(lambda: self._open(port))
 
     def submit(self, port: Port, request: Request) -> None:
-        if request.op == "query":  # it waits for other processes, or for the loop itself
+        if request.op in QueryRequests.OPS:  # they wait for others, or for the loop itself
             self.queries.submit(port, request)
             return
         order = _Order(port, request, self._session_tasks.begins_total)
@@ -213,7 +207,6 @@ class RequestHandler(Labour):
     def assigned(self, generation: int, adopted: Adopted) -> None:
         before = set(self._assignment["active"]) if self._assignment else set()
         self._session_tasks.restoring = frozenset(adopted.active)
-        self._hosts = adopted.hosts, adopted.standby_hosts
         self._assignment = {
             "generation": generation,
             "active": [*map(str, sorted(adopted.active))],
@@ -291,13 +284,6 @@ class RequestHandler(Labour):
 
     def _tasks(self) -> list[dict[str, Any]]:
         return [{"task": task, **asdict(status)} for task, status in sorted(self._facts().tasks.items())]
-
-    def _locate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        for sub in self._shape.subtopologies:
-            if fields["store"] in [store.name for store in sub.stores]:
-                partitions = max((self._limits.partition_counts.get(source, 1) for source in sub.sources), default=1)
-                return locate(sub, partition_of(fields["key"], partitions), *self._hosts)
-        raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
         offsets, timers = order.request.fields["offsets"], order.request.fields["timers"]

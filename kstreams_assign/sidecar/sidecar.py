@@ -43,8 +43,7 @@ class Sidecar:
             polled_bytes_max=min(POLLED_BYTES_MAX, shared.batch_bytes_max),
         )
         bad_records = BadRecords([flow.on_error for flow in settings.flows], config)
-        shape = topology_shape(settings.flows)
-        handler = RequestHandler(shape, limits, bad_records, exactly_once=config.exactly_once)
+        handler = RequestHandler(limits, bad_records, exactly_once=config.exactly_once)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
             self._runtime = Runtime(config, settings.flows, handler, on_event, settings.global_tables)
@@ -55,7 +54,7 @@ class Sidecar:
         self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
         handler.when_ready, handler.drain = self._serve, self._runtime.drain
         handler.restart = self.restart
-        handler.queries.query = self._runtime.query
+        handler.queries.query, handler.queries.locate = self._runtime.query, self._runtime.locate
 
     @property
     def address(self) -> str:

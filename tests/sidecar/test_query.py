@@ -11,7 +11,9 @@ import pytest
 
 from kstreams_assign.errors import SidecarRefused
 from kstreams_assign.sidecar.aio import AsyncSidecarClient
+from kstreams_assign.sidecar.client import SidecarClient
 from tests.sidecar.shop import PARTITIONS, STORE, Shop, add_up_until
+from tests.worker.app import until
 
 ORDERS = [b"customer-%d" % (n % 13) for n in range(200)]
 
@@ -40,6 +42,24 @@ def test_both_clients_read_every_key_wherever_it_is_and_without_disturbing_a_com
             session.query("nope", b"none")
         session.close()
     asyncio.run(read_all(str(shop.folder / "2.sock"), shop))
+
+
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_the_process_that_has_a_key_is_located(shop: Shop, protocol: str) -> None:
+    settings = {"group_protocol": protocol, "application_server": "localhost:7001"}
+    first = shop.start(1, **settings)
+    first.until_running(PARTITIONS)
+    with shop.connect() as session:
+        until(lambda: session.locate(STORE, b"ann")["active"] == "localhost:7001")
+        shop.start(2, **{**settings, "application_server": "localhost:7002"}).until_running(PARTITIONS // 2)
+        until(lambda: {located(session, each) for each in ORDERS} == {"localhost:7001", "localhost:7002"})
+        with pytest.raises(SidecarRefused, match="no_such_store"):
+            session.locate("nope", b"ann")
+
+
+def located(session: SidecarClient, key: bytes) -> str | None:
+    endpoint: str | None = session.locate(STORE, key)["active"]
+    return endpoint
 
 
 async def read_all(socket: str, shop: Shop) -> None:

@@ -14,7 +14,7 @@ from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.errors import RecordRefused
 from kstreams_assign.events import Event, RecordSetAsideEvent, SessionBeganEvent, SessionEndedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
-from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import read_request
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
@@ -64,7 +64,7 @@ class Stand:
         settings = {"application_id": "app", "bootstrap_servers": "localhost:1"}
         config = Config(**settings, errors_dead_letter_queue_topic_name="dead")
         self.bad_records = BadRecords([on_error], config)
-        self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100), self.bad_records)
+        self.handler = RequestHandler(Limits(records_max=100), self.bad_records)
         self.rewound: dict[TopicPartition, int] = {}
         self.reported: list[Event] = []
         self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))

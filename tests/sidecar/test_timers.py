@@ -10,7 +10,6 @@ import pytest
 from kstreams_assign import Config, ConfigError, Record, StateError
 from kstreams_assign.events import Event, TaskStatus
 from kstreams_assign.group.values import Adopted
-from kstreams_assign.model import TopologyShape
 from kstreams_assign.sidecar.messages import read_request
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.poll import TIMER_KEY_BYTES_MAX
@@ -43,7 +42,7 @@ class Stand:
         self.now_ms = 1_000
         config = Config(application_id="app", bootstrap_servers="localhost:1")
         bad_records = BadRecords(["fail"], config)
-        self.handler = RequestHandler(TopologyShape((FLOW.shape,)), Limits(records_max=20), bad_records)
+        self.handler = RequestHandler(Limits(records_max=20), bad_records)
         self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
         self.stores = MemoryStores(["totals", "timers"])
         self.failed: list[Exception] = []
