@@ -53,15 +53,23 @@ class StoreRange(Iterator[tuple[bytes, bytes]]):
         return self._after_chunk() if entry is None else entry
 
     def _after_chunk(self) -> tuple[bytes, bytes]:
-        cursor = self._cursor  # another thread may let go of it meanwhile
         with self._translation:
             chunk = list(islice(self._entries, CHUNK_RECORDS))
-            if cursor is not None and not chunk:
-                cursor.status()
+            if not chunk:
+                self._check_status()
         if not chunk:
             self.close()
         self._chunk = iter(chunk)
         return next(self._chunk)
+
+    def _check_status(self) -> None:
+        """Raise what stopped the cursor. Another thread may let go of it meanwhile."""
+        cursor = self._cursor
+        try:
+            if cursor is not None:
+                cursor.status()
+        finally:
+            del cursor  # or the error's traceback keeps the database open and locked
 
     def close(self) -> None:
         """Let go of the database; what is left is not read."""
