@@ -41,7 +41,7 @@ TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
 """Length of ``socket_token`` and ``query_token``; a string of the sidecar's protocol has 255 characters at most."""
-PORT_DIGITS_MAX = 5
+_PORT_DIGITS_MAX = 5
 """Python refuses to read a number of thousands of digits with an error of its own."""
 _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
 """A value for each setting that has no default."""
@@ -52,10 +52,14 @@ def read_host(key: str, text: object) -> HostInfo | None:
     if text is None:
         return None
     host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    is_number = port.isascii() and port.isdecimal() and len(port) <= PORT_DIGITS_MAX
-    if not (colon and host and is_number and int(port) < 2**16):
+    if not (colon and host and is_port(port)):
         raise ConfigError(f"{key} = {text!r}: must be HOST:PORT")
     return HostInfo(host, int(port))
+
+
+def is_port(text: str) -> bool:
+    """Return whether a text is a port: a number below 65536 in ASCII digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= _PORT_DIGITS_MAX and int(text) < 2**16
 
 
 def loops_back(host: str) -> bool:

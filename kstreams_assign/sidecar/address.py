@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kstreams_assign.adapters.listening import describe_listen_error
-from kstreams_assign.config import PORT_DIGITS_MAX
+from kstreams_assign.config import is_port
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.state.forking import open_unshared
 
@@ -82,8 +82,7 @@ def read_address(text: str) -> Address:
 def _read_tcp(text: str) -> TcpAddress:
     host, colon, port = text.removeprefix(TCP).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    is_number = port.isascii() and port.isdecimal() and len(port) <= PORT_DIGITS_MAX
-    if not (colon and is_number and int(port) < 2**16 and _loops_back(host)):
+    if not (colon and is_port(port) and _loops_back(host)):
         raise ConfigError(f"socket = {text!r}: must be {TCP}127.0.0.1:PORT or {TCP}[::1]:PORT, on loopback only")
     return TcpAddress(host, int(port))
 

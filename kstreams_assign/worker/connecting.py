@@ -41,21 +41,12 @@ class StreamsConnections:
 
     def leave(self, request: StreamsHeartbeatRequest, timeout_s: float) -> None:
         """Send this last heartbeat until the group's coordinator answers it. Raises ``BrokerError``."""
-        deadline = time.monotonic() + timeout_s
-        while (failure := self._leave_once(request)) is not None:
-            if time.monotonic() + LEAVE_RETRY_S >= deadline:
-                raise failure
-            threading.Event().wait(LEAVE_RETRY_S)
+        _await_brokers(lambda: self._leave_once(request), timeout_s, LEAVE_RETRY_S)
 
-    def _leave_once(self, request: StreamsHeartbeatRequest) -> BrokerUnavailable | None:
-        """Return what another attempt may mend."""
-        try:
-            code = self.heartbeats.heartbeat(request).error_code
-        except BrokerUnavailable as cause:
-            return cause
-        if code not in AGAIN:
-            return None
-        return BrokerUnavailable(f"leave the group: its coordinator loads or has moved: error code {code}")
+    def _leave_once(self, request: StreamsHeartbeatRequest) -> None:
+        code = self.heartbeats.heartbeat(request).error_code
+        if code in AGAIN:
+            raise BrokerUnavailable(f"leave the group: its coordinator loads or has moved: error code {code}")
 
     def close(self) -> None:
         """Close both."""
@@ -86,15 +77,15 @@ def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, memb
     return _await_brokers(lambda: _group_client(config, shape, admin, membership))
 
 
-def _await_brokers(connect: Callable[[], T]) -> T:
-    deadline = time.monotonic() + CONNECT_S
+def _await_brokers(ask: Callable[[], T], timeout_s: float = CONNECT_S, retry_s: float = CONNECT_RETRY_S) -> T:
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return connect()
+            return ask()
         except BrokerUnavailable:
-            if time.monotonic() > deadline:
+            if time.monotonic() + retry_s >= deadline:
                 raise
-        threading.Event().wait(CONNECT_RETRY_S)
+        threading.Event().wait(retry_s)
 
 
 def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:

@@ -357,7 +357,7 @@ class Membership:
     @property
     def group_generation(self) -> int | None:
         """The same as ``generation``: here it is the group's."""
-        return self._engine.generation
+        return self.generation
 
     @property
     def process_id(self) -> UUID:

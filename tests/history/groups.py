@@ -13,7 +13,8 @@ from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, RawRecord, named_records
 from kstreams_assign.history.lives import Kind, Life, play
 from kstreams_assign.history.played import FleetGroup
-from kstreams_assign.history.records import EndOffset, RawRecords
+from kstreams_assign.history.records import EndOffset, RawRecords, key_of
+from kstreams_assign.history.records import Kind as RecordKind
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.model import Store, SubtopologyShape, TopologyShape
 from kstreams_assign.wire import decode_group_metadata, encode_group_metadata
@@ -104,6 +105,13 @@ def changed(record: RawRecord, **fields) -> RawRecord:
     if callable(fields.get("members")):
         fields["members"] = tuple(map(fields["members"], metadata.members))
     return record._replace(value=encode_group_metadata(replace(metadata, **fields)))
+
+
+def counted_on(record, generations: int):
+    """The record, as if the group had had so many generations before."""
+    if key_of(record.key).kind is not RecordKind.GROUP_METADATA:
+        return record
+    return changed(record, generation=decode_group_metadata(record.value).generation + generations)
 
 
 def end_offsets(time_ms: int, end: int = 50_000, partitions: int = 4) -> list[EndOffset]:

@@ -27,12 +27,11 @@ from kstreams_assign.history.fleet import (
 )
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.records import Kind, key_of
+from kstreams_assign.history.records import key_of
 from kstreams_assign.history.replay import STREAMS_GROUP, replay
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.observe.changes import Alternative
-from kstreams_assign.wire import decode_group_metadata
 from tests.history.groups import (
     JAVA,
     OURS,
@@ -43,6 +42,7 @@ from tests.history.groups import (
     RecordedGroup,
     changed,
     columns,
+    counted_on,
     derived,
     end_offsets,
     group,
@@ -173,13 +173,6 @@ def after_another_release(*, deleted: bool):
     else:
         behind = [counted_on(record, older.played.generation) for record in behind]
     return of_group(derived(newer.records())), of_group(derived([*before, *behind]))
-
-
-def counted_on(record, generations: int):
-    """The record, as if the group had had so many generations before."""
-    if key_of(record.key).kind is not Kind.GROUP_METADATA:
-        return record
-    return changed(record, generation=decode_group_metadata(record.value).generation + generations)
 
 
 def test_a_group_that_was_deleted_and_created_again_is_two_histories():

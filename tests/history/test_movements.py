@@ -32,6 +32,7 @@ from tests.history.groups import (
     RecordedGroup,
     changed,
     columns,
+    counted_on,
     derived,
     end_offsets,
     group,
@@ -256,6 +257,16 @@ def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
     assert gaps(played) == {"0_0": 85_100, "0_1": 25_000}
 
 
+def of_one_owner():
+    """A process that has committed its only task."""
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.rebalance()
+    played.commit()
+    return played
+
+
 @pytest.mark.parametrize("empty", [False, True], ids=["at once", "behind an empty generation"])
 @pytest.mark.parametrize(
     ("idle_ms", "gap_ms"),
@@ -266,11 +277,7 @@ def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
 )
 def test_an_owner_that_left_before_had_no_input_while_it_was_there(idle_ms, gap_ms, empty):
     """The generation that is without the owner, and not the one that gives its task out, says until when it lived."""
-    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
-    played.start(P1)
-    played.rebalance()
-    played.rebalance()
-    played.commit()
+    played = of_one_owner()
     played.played.stop(P1)
     if empty:
         played.rebalance(after_ms=idle_ms)
@@ -281,11 +288,7 @@ def test_an_owner_that_left_before_had_no_input_while_it_was_there(idle_ms, gap_
 
 
 def test_a_long_time_without_members_is_a_gap():
-    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
-    played.start(P1)
-    played.rebalance()
-    played.rebalance()
-    played.commit()
+    played = of_one_owner()
     played.played.stop(P1)
     played.rebalance(after_ms=A_SECOND)
     played.start(P2)
@@ -296,11 +299,7 @@ def test_a_long_time_without_members_is_a_gap():
 
 def test_an_owner_that_is_there_but_cannot_be_read_has_not_left():
     """It speaks a newer version as its task moves, and again in the generation before."""
-    played = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
-    played.start(P1)
-    played.rebalance()
-    played.rebalance()
-    played.commit()
+    played = of_one_owner()
     played.rebalance()
     played.played.stop(P1)
     played.start(P2)
@@ -369,7 +368,9 @@ def test_before_version_7_a_report_of_what_a_member_ran_shows_no_state(version, 
     recorded.commit()
     first, *others = recorded.records()
     again = reporting(first, version, {TaskId(0, 0): total, TaskId(1, 0): RUNNING_OFFSET_SUM})
-    moved = rows(derived([first, changed(again, generation=2), *(shifted(record) for record in others)]), "movements")
+    moved = rows(
+        derived([first, changed(again, generation=2), *(counted_on(record, 1) for record in others)]), "movements"
+    )
     assert {row["task"]: row["warm"] for row in moved} == warm
 
 
@@ -383,13 +384,6 @@ def reporting(record, version: int, sums):
         return replace(member, subscription=subscription)
 
     return changed(record, members=reported)
-
-
-def shifted(record):
-    """The record, a generation later."""
-    if key_of(record.key).kind is not Kind.GROUP_METADATA:
-        return record
-    return changed(record, generation=decode_group_metadata(record.value).generation + 1)
 
 
 def took_over_with(copy_at: int, end: int | None) -> dict:
