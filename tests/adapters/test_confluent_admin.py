@@ -91,10 +91,34 @@ def test_a_question_that_librdkafka_does_not_send_is_asked_again(admin, monkeypa
         return {name: answer}  # the second never comes
 
     monkeypatch.setattr(admin._admin, "create_topics", unsent_at_first)
-    monkeypatch.setattr(module, "_ATTEMPT_S", 0.1)
+    monkeypatch.setattr(module, "ATTEMPT_S", 0.1)
     admin.create_topics({name: 2}, PATIENCE_S)
     assert admin.topics(PATIENCE_S)[name] == 2
     assert times_s == pytest.approx([0.1, 0.2, 0.4])
+
+
+def test_the_first_question_is_asked_again_too(broker, monkeypatch):
+    """A broker that answers before it knows a controller left a client waiting for one until its time was up."""
+    admin, times_s = ClusterAdmin(broker), []
+    real = admin._admin.describe_cluster
+
+    def unanswered_at_first(*, request_timeout):
+        times_s.append(request_timeout)
+        if len(times_s) > 2:
+            return real(request_timeout=request_timeout)
+        answer = Future()
+        answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, "while waiting for controller")))
+        return answer
+
+    monkeypatch.setattr(admin._admin, "describe_cluster", unanswered_at_first)
+    monkeypatch.setattr(first_contact, "ATTEMPT_S", 10.0)
+    admin.reach(PATIENCE_S)
+    assert times_s == pytest.approx([10.0, 20.0, 40.0], abs=0.5)
+    monkeypatch.setattr(admin._contact, "_made", False)
+    times_s.clear()
+    with pytest.raises(BrokerUnavailable):
+        admin.reach(0.03)  # the time of the caller counts, not that of an attempt
+    assert times_s[0] < 0.04
 
 
 def test_what_the_broker_refuses_is_told_with_its_reason(admin):

@@ -18,7 +18,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, Offset
 
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.first_contact import FirstContact
+from kstreams_assign.adapters.confluent.first_contact import ATTEMPT_S, FirstContact
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
@@ -33,10 +33,6 @@ _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _INVALID = frozenset({KafkaError.INVALID_CONFIG})
 _TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own code
-
-_ATTEMPT_S = 5.0
-"""How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
-the controller until the time of a request is up although it is there."""
 
 _LEARN_S = 2.0
 """How long a broker may take to learn of a new topic or partition. A member whose state is of a topic that was deleted
@@ -315,7 +311,7 @@ class ClusterAdmin:
         Asks again while only ``passing`` codes stand in the way and there is time; raises what stands in the way then.
         """
         self._contact.make(deadline)
-        attempt_s = _ATTEMPT_S
+        attempt_s = ATTEMPT_S
         while True:
             left_s = min(attempt_s, _left_s(deadline))
             attempt_s *= 2

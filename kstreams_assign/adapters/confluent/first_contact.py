@@ -24,6 +24,10 @@ from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addres
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
+ATTEMPT_S = 5.0
+"""How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
+the controller until the time of a request is up although it is there."""
+
 FIRST_REPORT_S, NEXT_REPORT_S = 3.0, 10.0
 """When a wait for brokers is logged first, and how often after that."""
 _LOGGER = logging.getLogger(PROJECT)
@@ -101,20 +105,21 @@ class FirstContact:
 
         Raises ``ConfigError`` as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
         """
-        wait = _Wait(deadline, self._describe_wait)
+        wait, attempt_s = _Wait(deadline, self._describe_wait), ATTEMPT_S
         while not self._made:
             try:
-                self._ask(deadline, wait)
+                self._ask(min(attempt_s, deadline - time.monotonic()), wait)
                 self._made = True
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
                     raise self._unreachable(cause) from None  # it quotes the cause
+                attempt_s *= 2
                 self.admin.poll(_BETWEEN_LOOKS_S)
                 wait.report_when_due()
 
-    def _ask(self, deadline: float, wait: _Wait) -> None:
+    def _ask(self, attempt_s: float, wait: _Wait) -> None:
         heard = self._heard
-        asked = self.admin.describe_cluster(request_timeout=max(0.001, deadline - time.monotonic()))
+        asked = self.admin.describe_cluster(request_timeout=max(0.001, attempt_s))
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
             wait.report_when_due()
