@@ -18,7 +18,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, Offset
 
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.first_contact import ATTEMPT_S, FirstContact
+from kstreams_assign.adapters.confluent.first_contact import FirstContact, attempts, seconds_left
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
@@ -109,7 +109,7 @@ class ClusterAdmin:
         deadline = time.monotonic() + timeout_s
         self._contact.make(deadline)
         with translating("list topics"):
-            listed = self._admin.list_topics(timeout=_left_s(deadline))
+            listed = self._admin.list_topics(timeout=seconds_left(deadline))
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
     def topic_id(self, topic: str, timeout_s: float) -> str:
@@ -128,7 +128,7 @@ class ClusterAdmin:
         deadline = time.monotonic() + timeout_s
         self._contact.make(deadline)
         with translating("list groups"):
-            listed = self._admin.list_consumer_groups(request_timeout=_left_s(deadline)).result()
+            listed = self._admin.list_consumer_groups(request_timeout=seconds_left(deadline)).result()
         return frozenset(group.group_id for group in listed.valid)
 
     def topic_setting(self, topic: str, key: str, timeout_s: float) -> str | None:
@@ -222,7 +222,7 @@ class ClusterAdmin:
         if missing:
             self._create(missing, configs or {}, replication_factor, deadline)
             # Another member may have been quicker, with another count.
-            refuse_wrong_counts(topics, self.partition_counts(topics, _left_s(deadline)))
+            refuse_wrong_counts(topics, self.partition_counts(topics, seconds_left(deadline)))
 
     def refused_settings(self, settings: Mapping[str, Mapping[str, str]], timeout_s: float) -> dict[str, str]:
         """Return why the brokers would not create these topics with their settings; creates nothing.
@@ -263,7 +263,7 @@ class ClusterAdmin:
         wanted = list(partitions)
         known_by = min(deadline, time.monotonic() + _LEARN_S)
         while True:
-            topics = self._described((partition.topic for partition in wanted), _left_s(deadline))
+            topics = self._described((partition.topic for partition in wanted), seconds_left(deadline))
             missing = sorted(set(wanted).difference(_existing(wanted, topics)))
             if not missing:
                 return wanted
@@ -296,7 +296,7 @@ class ClusterAdmin:
                 raise BrokerUnavailable(
                     f"offset of {_named(unknown[0])}: the broker answered without an offset and without an error"
                 )
-            self._forget_leaders(_left_s(deadline))
+            self._forget_leaders(seconds_left(deadline))
 
     def _answers(
         self,
@@ -311,18 +311,17 @@ class ClusterAdmin:
         Asks again while only ``passing`` codes stand in the way and there is time; raises what stands in the way then.
         """
         self._contact.make(deadline)
-        attempt_s = ATTEMPT_S
+        times_s = attempts(deadline)
         while True:
-            left_s = min(attempt_s, _left_s(deadline))
-            attempt_s *= 2
-            answers, failed = _gather(ask(left_s), left_s)
+            attempt_s = next(times_s)
+            answers, failed = _gather(ask(attempt_s), attempt_s)
             bad = {what: error for what, error in failed.items() if error.code() not in tolerated}
             if not bad:
                 return answers
             if time.monotonic() >= deadline or any(error.code() not in passing for error in bad.values()):
                 what, error = next(iter(bad.items()))
                 raise fault(error, f"{doing} {_named(what)}")
-            self._forget_leaders(left_s)
+            self._forget_leaders(attempt_s)
 
     def _forget_leaders(self, left_s: float) -> None:
         """Read the topics again: librdkafka remembers for 15 minutes that a topic had no leader."""
@@ -348,7 +347,7 @@ def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, A
     failed: dict[K, KafkaError] = {}
     for what, future in asked.items():
         try:
-            results[what] = future.result(_left_s(deadline))
+            results[what] = future.result(seconds_left(deadline))
         except KafkaException as raised:
             failed[what] = raised.args[0]
         except TimeoutError:
@@ -358,7 +357,3 @@ def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, A
 
 def _named(what: Hashable) -> str:
     return f"{what.topic}-{what.partition}" if isinstance(what, ClientPartition) else str(what)
-
-
-def _left_s(deadline: float) -> float:
-    return max(0.001, deadline - time.monotonic())

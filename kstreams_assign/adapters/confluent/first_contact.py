@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
@@ -24,10 +24,7 @@ from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addres
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
-ATTEMPT_S = 5.0
-"""How long a question waits before it is asked again, the first time; then twice as long. librdkafka 2.16 may wait for
-the controller until the time of a request is up although it is there."""
-
+_ATTEMPT_S = 5.0
 FIRST_REPORT_S, NEXT_REPORT_S = 3.0, 10.0
 """When a wait for brokers is logged first, and how often after that."""
 _LOGGER = logging.getLogger(PROJECT)
@@ -46,6 +43,22 @@ _CLIENT_STATE = re.compile(r"(?<=\d)/\w+(?=:)| \(after \d+ms in state \w+\)")
 """What librdkafka adds about itself: ``localhost:9092/bootstrap: ... (after 0ms in state CONNECT)``."""
 _OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
 """A broker's words about the client's certificate (RFC 8446, 6.2); librdkafka calls it a lost connection."""
+
+
+def attempts(deadline: float) -> Iterator[float]:
+    """Yield how many seconds each attempt at a question may take: twice as long each time, none past ``deadline``.
+
+    librdkafka 2.16 may wait for the controller until the time of a request is up although it is there.
+    """
+    attempt_s = _ATTEMPT_S
+    while True:
+        yield min(attempt_s, seconds_left(deadline))
+        attempt_s *= 2
+
+
+def seconds_left(deadline: float) -> float:
+    """Return the seconds until ``deadline`` (``time.monotonic``), or the least that librdkafka takes for a time."""
+    return max(0.001, deadline - time.monotonic())
 
 
 class _Heard:
@@ -105,21 +118,20 @@ class FirstContact:
 
         Raises ``ConfigError`` as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
         """
-        wait, attempt_s = _Wait(deadline, self._describe_wait), ATTEMPT_S
+        wait, times_s = _Wait(deadline, self._describe_wait), attempts(deadline)
         while not self._made:
             try:
-                self._ask(min(attempt_s, deadline - time.monotonic()), wait)
+                self._ask(next(times_s), wait)
                 self._made = True
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
                     raise self._unreachable(cause) from None  # it quotes the cause
-                attempt_s *= 2
                 self.admin.poll(_BETWEEN_LOOKS_S)
                 wait.report_when_due()
 
     def _ask(self, attempt_s: float, wait: _Wait) -> None:
         heard = self._heard
-        asked = self.admin.describe_cluster(request_timeout=max(0.001, attempt_s))
+        asked = self.admin.describe_cluster(request_timeout=attempt_s)
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
             wait.report_when_due()
