@@ -82,11 +82,14 @@ PYTHONS = ("3.11", "3.12", "3.13")
 def imports_of(source: str) -> set[str]:
     """Top-level names of everything that ``source`` imports, wherever in it."""
     packages: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    rest: list[ast.AST] = [ast.parse(source)]
+    while rest:
+        node = rest.pop()
         if isinstance(node, ast.Import):
             packages |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             packages.add(node.module.partition(".")[0])
+        rest += (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))  # has statements
     return packages
 
 
@@ -191,6 +194,7 @@ def test_no_code_has(kind):
     assert [path.relative_to(ROOT).as_posix() for path in matches] == []
 
 
+@cache
 def pins(lock: str = LOCK) -> dict[str, str]:
     """Locked package -> version, with canonical names."""
     return {canonicalize_name(name): version for name, version in re.findall(r"^(\S+)==(\S+)", lock, re.MULTILINE)}

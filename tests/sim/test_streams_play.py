@@ -13,7 +13,7 @@ from tests.samples import sample
 from tests.sim.bugs import BUGS
 from tests.sim.streams_bugs import STREAMS_BUGS
 
-SEEDS = sample(range(600), 20)
+SEEDS = sample(range(600), 10)
 LOOKED_AT = 30
 SHARED = (
     "the lease is ignored",

@@ -283,7 +283,7 @@ class World:
 
 @pytest.mark.parametrize("first", sample(range(0, 400, 50), 1))
 def test_nothing_is_lost_sent_late_or_processed_twice(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in sample(range(first, first + 50), 10):
         world = World(seed)
         for _ in range(STEPS):
             world.happen()
