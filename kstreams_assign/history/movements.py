@@ -110,9 +110,17 @@ def _pending(
         process,
         before in there,
         _warm(memory, seen, there, task, changelogs),
-        None if since_ms is None else seen.place.time_ms - since_ms,
+        held_between(since_ms, seen.place.time_ms),
     ]
     return Pending(row, inputs, last_commit_ms)
+
+
+def held_between(since_ms: int | None, moved_ms: int) -> int | None:
+    """Return how long a process had a copy before it got the task; 0 where a clock that was set back makes it less.
+
+    None without a copy: ``since_ms`` is None.
+    """
+    return None if since_ms is None else max(0, moved_ms - since_ms)
 
 
 def note_state(memory: Memory, seen: Generation) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kstreams_assign.history.idle import COMMITTED_WITHIN_MS, gap_between
-from kstreams_assign.history.movements import GAP_WAIT_MS
+from kstreams_assign.history.movements import GAP_WAIT_MS, held_between
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.streams_memory import CurrentTasks, StreamsMemory, StreamsMove
 
@@ -81,7 +81,7 @@ def _move(memory: StreamsMemory, task: str, process: str, at: At, ends: Sequence
         to_process=process,
         planned=any(member.process_id == owner[0] for member in memory.members.values()),
         warm=True if has_empty_changelogs(memory, task, ends) else None,
-        held_ms=None if copy is None else at.time_ms - copy[0],
+        held_ms=held_between(None if copy is None else copy[0], at.time_ms),
         released_ms=None if released is None else released[0],
         taken_ms=at.time_ms,
         inputs=memory.inputs_of(task),

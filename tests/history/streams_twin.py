@@ -221,7 +221,7 @@ class Life:
                 task in world.running(member) and world.members[member] == process for member in world.tasks
             ):
                 break
-        return None if since is None else self.records[taken].time_ms - self.records[since].time_ms
+        return None if since is None else max(0, self.records[taken].time_ms - self.records[since].time_ms)
 
     def _last_commit_ms(
         self, task: str, owner: tuple[int, str], taken: int, released: int, *, by_removal: bool

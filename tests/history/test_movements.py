@@ -99,6 +99,21 @@ def test_a_copy_is_held_since_the_first_generation_that_gave_it():
     assert [row["held_ms"] for row in recorded.rows("movements")] == [12_000]
 
 
+@pytest.mark.parametrize(("set_back_ms", "held_ms"), [(2_999, 2_001), (5_000, 0), (5_001, 0)])
+def test_a_clock_that_is_set_back_makes_no_copy_held_for_less_than_no_time(set_back_ms, held_ms):
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    recorded.played.stop(P1)
+    recorded.rebalance(5_000)
+    recorded.commit()
+    *records, moved, commit = recorded.records()
+    behind = [record._replace(time_ms=record.time_ms - set_back_ms) for record in (moved, commit)]
+    assert [row["held_ms"] for row in rows(derived([*records, *behind]), "movements")] == [held_ms]
+
+
 def test_partitions_are_paired_with_tasks_in_sorted_order_whatever_order_they_came_in():
     recorded = taken_over(partitions=1, committed=True, stateless=True)
     recorded.commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
@@ -31,6 +32,7 @@ OPERATIONS = (
     *("commit", "commit", "commit", "commit", "wait", "wait", "rewrite", "delay", "delete"),
 )
 WAITS_MS = (5_000, 20_000, 45_000, 61_000, 200_000, 700_000)
+CLOCK_SET_BACK_MS = (-5_000, -61_000, -700_000)
 
 
 def compared(tables) -> dict[str, list[tuple]]:
@@ -40,16 +42,16 @@ def compared(tables) -> dict[str, list[tuple]]:
     }
 
 
-def played(seed: int) -> list[Record]:
+def played(seed: int, waits_ms: Sequence[int] = WAITS_MS) -> list[Record]:
     """The records of a random life."""
     chance = Random(seed)
     coordinator = Coordinator(chance)
     for _ in range(chance.randrange(5, 100)):
-        play(coordinator, chance)
-    return coordinator.records or played(seed + 1)
+        play(coordinator, chance, waits_ms)
+    return coordinator.records or played(seed + 1, waits_ms)
 
 
-def play(coordinator: Coordinator, chance: Random) -> None:
+def play(coordinator: Coordinator, chance: Random, waits_ms: Sequence[int]) -> None:
     coordinator.wait(chance.randrange(10, 400))
     name, members = chance.choice(OPERATIONS), sorted(coordinator.members)
     if name == "join" and len(members) < 5:
@@ -57,7 +59,7 @@ def play(coordinator: Coordinator, chance: Random) -> None:
     elif name == "delete" and not members and coordinator.epoch:
         coordinator.delete()
     elif name == "wait":
-        coordinator.wait(chance.choice(WAITS_MS))
+        coordinator.wait(chance.choice(waits_ms))
     elif name == "settle":
         coordinator.settle()
     elif name == "delay":
@@ -93,6 +95,16 @@ def test_the_rows_are_those_of_a_slow_reading_of_all_records(seed):
     tables = derived(records)
     assert compared(tables) == expected(records)
     assert rows(tables, "quarantine") == []
+
+
+@several
+@given(seed=seeds)
+def test_a_copy_is_held_as_long_as_in_a_slow_reading_also_where_clocks_are_set_back(seed):
+    records = played(seed, (*WAITS_MS, *CLOCK_SET_BACK_MS))
+    tables = compared(derived(records)), expected(records)
+    held, by_twin = ([row[:7] for row in each["movements"]] for each in tables)
+    assert held == by_twin
+    assert all(row[-1] is None or row[-1] >= 0 for row in held)
 
 
 def test_random_lives_have_every_kind_of_rebalance_and_movement():

@@ -21,6 +21,7 @@ from tests.history.streams_coordinator import (
     derived,
     two_members,
 )
+from tests.history.streams_twin import expected
 
 # --- what the rows say ----------------------------------------------------------------
 
@@ -241,6 +242,22 @@ def test_a_copy_counts_as_held_until_the_task_is_taken_or_a_rebalance_ends():
     held = {row["task"]: row["held_ms"] for row in rows(derived(coordinator.records), "movements") if row["held_ms"]}
     assert held.keys() == standbys
     assert all(30_000 <= ms <= coordinator.now_ms - since_ms + 1_000 for ms in held.values())
+
+
+def test_a_clock_that_is_set_back_makes_no_copy_held_for_less_than_no_time():
+    coordinator = Coordinator(Random(1))
+    first = coordinator.join(A)
+    second = coordinator.join(B)
+    coordinator.settle()
+    standbys = {f"0_{partition}" for _, partition in coordinator.members[second].assigned.standby}
+    coordinator.wait(-30_000)
+    coordinator.remove(first)
+    coordinator.settle()
+    coordinator.commit(second)
+    found = rows(derived(coordinator.records), "movements")
+    assert {row["task"]: row["held_ms"] for row in found if row["held_ms"] is not None} == dict.fromkeys(standbys, 0)
+    by_twin = {(row[2], row[6]) for row in expected(coordinator.records)["movements"]}
+    assert by_twin == {(row["task"], row["held_ms"]) for row in found}
 
 
 def test_a_copy_that_was_given_up_in_an_earlier_rebalance_does_not_count():
