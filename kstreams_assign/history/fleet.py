@@ -41,9 +41,9 @@ DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
 _PLACE = ("offsets_partition", "offsets_offset")
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "rebalances": (*_PLACE, "generation", "protocol", "owner_changes", "cause"),
-    "members": (*_PLACE, "process_id", "tags", "offset_sums"),
+    "members": (*_PLACE, "process_id", "version", "tags", "offset_sums"),
     "task_placements": (*_PLACE, "task", "role", "process_id"),
-    "end_offsets": (*_PLACE, "task", "end_offset"),
+    "end_offsets": (*_PLACE, "task", "topic", "partition", "end_offset"),
 }
 """The columns of each table that a replay looks at."""
 

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.seen import shows_state
 from kstreams_assign.history.tables import STREAMS_PROTOCOL
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.observe.changes import Alternative
@@ -29,12 +30,19 @@ REBALANCES_MAX = 2_000
 """Of one replay: a group of 100 members under Java's settings takes some hundred."""
 
 Row = Mapping[str, Any]
+Subtopology = tuple[str | None, int]
+"""Its named topology, if any, and its number."""
+
 Copies = dict[TaskId, set[UUID]]
 
 
 @dataclass
 class Recorded:
-    """One stable or empty generation as the tables have it. ``sums``: process -> what it reported as it joined."""
+    """One stable or empty generation as the tables have it. ``sums``: process -> what it reported as it joined.
+
+    ``with_state``: tasks that these reports show to have state. ``unclaimed``: partitions of sampled changelogs whose
+    subtopology is not known.
+    """
 
     place: tuple[int, int]
     generation: int
@@ -46,7 +54,8 @@ class Recorded:
     warmups: Copies = field(default_factory=dict)
     sums: dict[UUID, dict[TaskId, int]] = field(default_factory=dict)
     ends: dict[TaskId, int] = field(default_factory=dict)
-    ends_unknown: bool = False
+    with_state: set[TaskId] = field(default_factory=set)
+    unclaimed: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def tasks(self) -> set[TaskId]:
@@ -158,6 +167,7 @@ def _recorded(group: Mapping[str, Iterable[Row] | None], rebalances: Sequence[Ro
         generation.tags[process] = dict(row["tags"] or ())
         reported = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
         generation.sums[process] = {**generation.sums.get(process, {}), **reported}
+        generation.with_state |= {task for task, total in reported.items() if shows_state(total, row["version"])}
     for row in group.get("task_placements") or ():
         if (generation := by_place.get(_place(row))) is not None and row["process_id"] is not None:
             _note_placement(generation, row)
@@ -183,21 +193,35 @@ def _note_placement(generation: Recorded, row: Row) -> None:
 
 def _note_end(generation: Recorded, row: Row) -> None:
     if row["task"] is None:
-        generation.ends_unknown = True
+        generation.unclaimed.add((row["topic"], row["partition"]))
         return
     task = TaskId.parse(row["task"])
     generation.ends[task] = generation.ends.get(task, 0) + row["end_offset"]
 
 
-def _with_state(generation: Recorded) -> set[TaskId]:
-    return {*generation.copies, *(task for sums in generation.sums.values() for task in sums)}
+def _stateful(part: Sequence[Recorded]) -> set[Subtopology]:
+    """Return the subtopologies with state: one of its tasks has a copy, or a report shows its state.
+
+    A report before version 7 does not show whether a task that ran has state. Then a sampled changelog shows it: one
+    that has as many partitions as the subtopology has tasks, and as no subtopology with state has.
+    """
+    shown = {_subtopology(task) for generation in part for task in (*generation.copies, *generation.with_state)}
+    reported = {task for generation in part for sums in generation.sums.values() for task in sums}
+    tasks = Counter(map(_subtopology, reported.union(*(generation.tasks for generation in part))))
+    unclaimed = {partition for generation in part for partition in generation.unclaimed}
+    sizes = {*Counter(topic for topic, _ in unclaimed).values()} - {tasks[subtopology] for subtopology in shown}
+    return shown | {subtopology for subtopology in map(_subtopology, reported) if tasks[subtopology] in sizes}
 
 
-def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]]) -> int:
+def _subtopology(task: TaskId) -> Subtopology:
+    return task.topology, task.subtopology
+
+
+def _standbys(recorded: Iterable[Recorded], stateful: set[Subtopology]) -> int:
     """How many standbys each stateful task had, as most generations of two processes or more had it."""
     seen: Counter[int] = Counter()
     for generation in recorded:
-        held = [task for task in generation.active if (task.topology, task.subtopology) in stateful]
+        held = [task for task in generation.active if _subtopology(task) in stateful]
         if len(generation.threads) > 1 and held:
             seen[min(len(generation.copies.get(t, set()) - generation.warmups.get(t, set())) for t in held)] += 1
     return seen.most_common(1)[0][0] if seen else 0
@@ -205,14 +229,12 @@ def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]
 
 def _questions_of(part: Sequence[Recorded]) -> Iterator[tuple[RebalanceInput | str | None, int]]:
     """The questions of one history, each with how many standbys the group had."""
-    stateful = {(task.topology, task.subtopology) for generation in part for task in _with_state(generation)}
+    stateful = _stateful(part)
     standbys = _standbys(part, stateful)
     return ((question, standbys) for question in _questions(part, stateful))
 
 
-def _questions(
-    recorded: Sequence[Recorded], stateful: set[tuple[str | None, int]]
-) -> Iterator[RebalanceInput | str | None]:
+def _questions(recorded: Sequence[Recorded], stateful: set[Subtopology]) -> Iterator[RebalanceInput | str | None]:
     """For each generation after the first: the question, None where there is none, or why it cannot be put.
 
     A task that is placed neither now nor later is not held back: the application no longer has it.
@@ -232,8 +254,8 @@ def _questions(
         if now.threads == before.threads and tasks <= known:
             yield None
             continue
-        held = frozenset(task for task in tasks if (task.topology, task.subtopology) in stateful)
-        sampled = not now.ends_unknown and held <= now.ends.keys()
+        held = frozenset(task for task in tasks if _subtopology(task) in stateful)
+        sampled = not now.unclaimed and held <= now.ends.keys()
         yield RebalanceInput(
             now.generation,
             now.place,

@@ -148,7 +148,7 @@ class Generation:
             task_text(task)
             for report in reports
             for task, total in report.reported_tasks.items()
-            if total != RUNNING_OFFSET_SUM or report.task_lags is not None or report.version >= OFFSET_SUMS_VERSION
+            if report.task_lags is not None or shows_state(total, report.version)
         }
 
     @cached_property
@@ -186,6 +186,11 @@ class Generation:
                 kept = set(member.given.assigned_partitions)
                 taken += [partition for partition in member.said.owned_partitions if partition not in kept]
         return taken
+
+
+def shows_state(offset_sum: int, version: int) -> bool:
+    """Return whether a task that a member reported has state: before version 7 it lists all tasks that it ran."""
+    return version >= OFFSET_SUMS_VERSION or offset_sum != RUNNING_OFFSET_SUM
 
 
 def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:

@@ -27,11 +27,21 @@ from kstreams_assign.history.fleet import (
 )
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.records import key_of
+from kstreams_assign.history.records import Kind, key_of
 from kstreams_assign.history.replay import STREAMS_GROUP, replay
 from kstreams_assign.history.schemas import SCHEMAS
 from kstreams_assign.history.tables import joined_tables
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.observe.changes import Alternative
+from kstreams_assign.wire import (
+    SubscriptionInfo,
+    decode_assignment,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+    decode_subscription,
+    encode_consumer_subscription,
+    encode_subscription,
+)
 from tests.history.groups import (
     JAVA,
     OURS,
@@ -150,6 +160,54 @@ def test_rebalances_of_streams_groups_are_left_out_with_one_line():
     answer = ranked([HIGH], ReplayJob((HIGH,)).rows({"group": "app", **streams}))
     assert (answer.groups, answer.replayed, answer.recorded_owner_changes, answer.recorded_rounds) == (1, 0, 0, 0)
     assert "left out: 2 generations: streams groups (KIP-1071): the broker assigns" in as_text(answer)
+
+
+def before_version_7(records):
+    """Return the same records where all members are of Kafka Streams 2.4, and list each task that they ran.
+
+    The played members report nothing of stateless tasks, like Java's from 2.6 on.
+    """
+    ran: dict[UUID, set[TaskId]] = {}
+
+    def reported(member):
+        said = decode_consumer_subscription(member.subscription)
+        info = decode_subscription(said.user_data)
+        sums = {**info.task_offset_sums, **dict.fromkeys(ran.get(info.process_id, ()), RUNNING_OFFSET_SUM)}
+        report = SubscriptionInfo(5, 5, info.process_id, None, sums)
+        given = decode_assignment(decode_consumer_assignment(member.assignment).user_data)
+        ran[info.process_id] = set(given.active_tasks)
+        return replace(
+            member, subscription=encode_consumer_subscription(replace(said, user_data=encode_subscription(report)))
+        )
+
+    return [
+        changed(record, members=reported) if key_of(record.key).kind is Kind.GROUP_METADATA else record
+        for record in records
+    ]
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_standby_replicas": 1}], ids=str)
+def test_before_version_7_a_task_that_ran_counts_as_stateful_only_where_a_copy_shows_it(settings):
+    """Otherwise the stateless tasks have warm-ups and lack standbys."""
+    records = scaled(JAVA, **settings).records()
+    older = of_group(derived(before_version_7(records)))
+    assert {task for row in older["members"] for task, _ in row["offset_sums"] if task.startswith("1_")}
+    alternatives = [HIGH, replace(HIGH, settings={"max_warmup_replicas": 1})]
+    assert replay(older, alternatives) == replay(of_group(derived(records)), alternatives)
+
+
+@pytest.mark.parametrize(("partitions", "stateful"), [(0, 0), (4, 4), (3, 0)])
+def test_where_no_copy_shows_state_a_changelog_of_as_many_partitions_does(partitions, stateful):
+    recorded = RecordedGroup(group(JAVA, partitions=4, stateless=False), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.rebalance()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance()
+    ends = end_offsets(recorded.events[-1].time_ms, partitions=partitions)
+    (answer,) = replay(of_group(derived(before_version_7(recorded.records()), ends)), [HIGH]).answers
+    assert answer.without_standby == stateful
 
 
 def after_another_release(*, deleted: bool):
