@@ -66,24 +66,30 @@ class Range:
 INT32_MAX = 2**31 - 1
 """The most that fits into a request's field of 32 bits, such as a timeout of JoinGroup."""
 
+INT64_MAX = 2**63 - 1
+"""The most that Kafka allows for most settings in milliseconds: a ``LONG`` in ``StreamsConfig``."""
+
+PROBING_INTERVAL_MAX_MS = 2**62
+"""An assignment holds the time of the probing rebalance, now and the interval, in 64 bits (KIP-441)."""
+
 RANGES: Mapping[str, Range] = {
     "num_standby_replicas": Range(0),
     "acceptable_recovery_lag": Range(0),
     "max_warmup_replicas": Range(1),
-    "probing_rebalance_interval_ms": Range(60_000),
+    "probing_rebalance_interval_ms": Range(60_000, PROBING_INTERVAL_MAX_MS),
     "scheduled_rebalance_max_delay_ms": Range(0, INT32_MAX),
-    "early_probing_floor_ms": Range(1_000),
-    "warm_join_timeout_ms": Range(0),
-    "state_cleanup_delay_ms": Range(0),
-    "state_cleanup_dir_max_age_ms": Range(-1),
+    "early_probing_floor_ms": Range(1_000, INT64_MAX),
+    "warm_join_timeout_ms": Range(0, INT64_MAX),
+    "state_cleanup_delay_ms": Range(0, INT64_MAX),
+    "state_cleanup_dir_max_age_ms": Range(-1, INT64_MAX),
     "session_timeout_ms": Range(1_000, INT32_MAX),
-    "heartbeat_interval_ms": Range(50),
+    "heartbeat_interval_ms": Range(50, INT32_MAX),
     "max_poll_interval_ms": Range(1_000, INT32_MAX),
     "max_poll_records": Range(1),
     "max_poll_bytes": Range(1),
-    "commit_interval_ms": Range(1),
+    "commit_interval_ms": Range(1, INT64_MAX),
     "buffered_records_max": Range(1),
-    "repartition_purge_interval_ms": Range(0),
+    "repartition_purge_interval_ms": Range(0, INT64_MAX),
     "replication_factor": Range(-1, 32_767),
 }
 """KIP-441, "Parameters", has the smallest values of the first four."""

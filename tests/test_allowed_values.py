@@ -11,9 +11,12 @@ from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES, check_value
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import NO_PROBE_MS
+from kstreams_assign.wire import AssignmentInfo, decode_assignment, encode_assignment
 
 NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
 TABLES = (RANGES, COSTS, CHOICES)
+YEAR_9999_MS = 253_402_300_799_999
 IN_BOTH = sorted({each.name for each in fields(AssignConfig)} - {"rack_aware_assignment_tags"})
 
 
@@ -44,6 +47,19 @@ def test_a_range_has_its_limits_and_only_whole_numbers(key):
     for value in wrong:
         with pytest.raises(ConfigError, match=f"^{key} = {value!r}: must be a whole number >= {allowed.least}"):
             check_value(key, value)
+
+
+def test_a_setting_in_milliseconds_has_an_upper_limit():
+    keys = {each.name for kind in (Config, AssignConfig) for each in fields(kind) if each.name.endswith("_ms")}
+    assert [key for key in sorted(keys) if key not in RANGES or RANGES[key].most is None] == []
+
+
+def test_an_assignment_can_hold_the_time_of_the_latest_probing_rebalance():
+    most_ms = RANGES["probing_rebalance_interval_ms"].most
+    assert most_ms is not None
+    at_ms = YEAR_9999_MS + most_ms
+    info = AssignmentInfo(version=11, commonly_supported_version=11, next_rebalance_ms=at_ms)
+    assert decode_assignment(encode_assignment(info)).next_rebalance_ms == at_ms < NO_PROBE_MS
 
 
 def test_only_a_cost_may_be_left_out():
