@@ -129,6 +129,12 @@ def test_no_attempt_at_the_first_question_takes_longer_than_the_caller_waits(mon
     assert times_s[0] < 0.04
 
 
+def test_an_attempt_takes_a_minute_at_most_however_long_the_caller_waits():
+    """librdkafka refuses times above an hour."""
+    all_day = first_contact.attempts(time.monotonic() + 86_400)
+    assert [next(all_day) for _ in range(7)] == [5, 10, 20, 40, 60, 60, 60]
+
+
 def test_what_the_broker_refuses_is_told_with_its_reason(admin):
     with pytest.raises(BrokerError, match=r"not a name.*TOPIC_EXCEPTION"):
         admin.create_topics({"not a name": 1}, PATIENCE_S)

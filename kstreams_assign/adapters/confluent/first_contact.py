@@ -24,7 +24,7 @@ from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addres
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
-_ATTEMPT_S = 5.0
+_ATTEMPT_S, _LONGEST_ATTEMPT_S = 5.0, 60.0
 FIRST_REPORT_S, NEXT_REPORT_S = 3.0, 10.0
 """When a wait for brokers is logged first, and how often after that."""
 _LOGGER = logging.getLogger(PROJECT)
@@ -46,14 +46,15 @@ _OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
 
 
 def attempts(deadline: float) -> Iterator[float]:
-    """Yield how many seconds each attempt at a question may take: twice as long each time, none past ``deadline``.
+    """Yield how many seconds each attempt at a question may take: twice as long each time, up to a minute.
 
-    librdkafka 2.16 may wait for the controller until the time of a request is up although it is there.
+    None goes past ``deadline``. librdkafka 2.16 may wait for the controller until the time of a request is up although
+    it is there. It refuses times above an hour.
     """
     attempt_s = _ATTEMPT_S
     while True:
         yield min(attempt_s, seconds_left(deadline))
-        attempt_s *= 2
+        attempt_s = min(2 * attempt_s, _LONGEST_ATTEMPT_S)
 
 
 def seconds_left(deadline: float) -> float:
