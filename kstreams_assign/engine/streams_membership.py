@@ -341,9 +341,11 @@ class StreamsMembership:
         return [SendLeave(self._leave())]
 
     def _leave_answered(self, event: LeaveAnswered, _now_ms: int) -> list[Effect]:
+        """Note whether the group still knows this member: a static member that leaves temporarily keeps its place."""
         self._was_released = event.error_code not in AGAIN
         if self.state is State.STALLED:
-            self._is_known = not self._was_released
+            keeps_place = event.error_code == 0 and self._profile.instance_id is not None
+            self._is_known = keeps_place or not self._was_released
         return []
 
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:

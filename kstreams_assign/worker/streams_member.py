@@ -70,6 +70,7 @@ from kstreams_assign.worker.warm_leaving import WarmLeaving
 
 TURN_S = 0.1
 RETRY_S = 0.05
+LEAVE_EARLY_S = 5.0
 _STATES: Mapping[engine.State, machine.State] = {
     engine.State.UNJOINED: machine.State.UNJOINED,
     engine.State.JOINING: machine.State.JOINING,
@@ -275,6 +276,8 @@ class StreamsMember:
             self._start(self._look_before_joining())
             while not self._is_closed():
                 self._turn()
+            if self._drains and self._stalled and not self.joined():
+                self._leave_before_the_call_returns()
         finally:
             self._warm_joining.end(is_member=False)
             self.close()
@@ -430,6 +433,11 @@ class StreamsMember:
             self._leave(timeout_s, operation)
         finally:
             self._connections.close()
+
+    def _leave_before_the_call_returns(self) -> None:
+        """Leave at once, since the tasks are dropped: ``leave`` follows the stalled call, which may never return."""
+        with suppress(BrokerError, MalformedUserData):  # ``leave`` tries again
+            self._leave(LEAVE_EARLY_S, None)
 
     def _leave(self, timeout_s: float, operation: str | None) -> None:
         wanted, leaves = operation or self._config.group_membership_operation, self._config.leaves(operation)

@@ -372,6 +372,22 @@ def test_a_member_that_is_closed_during_a_stalled_call_leaves_unless_it_has_left
     assert (member.machine.leaving_request() is not None) == leaves_again
 
 
+@pytest.mark.parametrize(("code", "keeps_place"), [(0, True), (16, True), (None, True), (25, False), (82, False)])
+def test_a_static_member_that_drains_during_a_stalled_call_gives_up_the_place_that_it_keeps(
+    code: int | None, *, keeps_place: bool
+) -> None:
+    member = Member(replace(PROFILE, instance_id="one"))
+    member.beat()
+    member.handle(answer(3, 0))
+    leave, _dropped = member.handle(events.CallStalled())
+    assert leave == events.SendLeave(StreamsHeartbeatRequest("app", "me", -2, instance_id="one"))
+    if code is not None:
+        member.handle(events.LeaveAnswered(code))
+    member.handle(CloseAsked())
+    leaves_for_good = StreamsHeartbeatRequest("app", "me", -1, instance_id="one")
+    assert member.machine.leaving_request(comes_back=False) == (leaves_for_good if keeps_place else None)
+
+
 def test_a_fenced_member_whose_function_stalls_drops_its_tasks_once() -> None:
     member = joined(0)
     member.handle(MembershipLost("a commit was refused"))

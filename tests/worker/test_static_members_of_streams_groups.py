@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from kstreams_assign import GroupMember, Store, SubtopologyShape
+from kstreams_assign import GroupMember, Record, Store, SubtopologyShape, Task
 from kstreams_assign.adapters.kafka_python import streams_coordinator
 from kstreams_assign.errors import ConfigError, InstanceFenced
-from kstreams_assign.events import AssignedEvent, ClosedEvent, LostEvent, RunningEvent, WarmJoinEvent
-from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running
+from kstreams_assign.events import AssignedEvent, ClosedEvent, LostEvent, RunningEvent, StalledEvent, WarmJoinEvent
+from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, until
 from tests.worker.own_loop import OwnLoop, settings_of
 from tests.worker.process import Process
 from tests.worker.streams_settings import set_group
@@ -117,6 +118,33 @@ def test_a_static_member_that_drains_or_is_to_leave_leaves(app: App, how: str) -
     first.join()
     assert instances(app).keys() == {"i-2"}
     other.until_running(PARTITIONS)
+
+
+def test_a_static_member_that_drains_during_a_stalled_call_gives_its_tasks_up_at_once(app: App) -> None:
+    stuck, free = threading.Event(), threading.Event()
+
+    def slow(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        if not free.is_set():
+            stuck.set()
+            assert free.wait(110)
+
+    set_group(app.broker, app.name, session_timeout_ms=60_000)
+    limits = {"session_timeout_ms": 60_000, "max_poll_interval_ms": 6_000}
+    first, other = app.start(1, slow, **settings(1, **limits)), static(app, 2, **limits)
+    first.until_running(PARTITIONS // 2)
+    other.until_running(PARTITIONS // 2)
+    app.send(WORDS)
+    assert stuck.wait(60)
+    first.until_event(StalledEvent)
+    assert instances(app).keys() == {"i-1", "i-2"}
+    first.worker.drain()
+    until(lambda: instances(app).keys() == {"i-2"}, 20)
+    other.until_running(PARTITIONS)
+    app.until_counted(read_committed=True)
+    free.set()
+    first.join()
+    app.until_counted(read_committed=True)
 
 
 def test_a_second_process_with_the_same_instance_is_refused_and_the_first_goes_on(app: App) -> None:

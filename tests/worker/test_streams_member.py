@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from kstreams_assign import Config
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import streams_events as events
 from kstreams_assign.errors import (
     BrokerUnavailable,
@@ -87,7 +88,7 @@ class Coordinator:
 class Loop:
     """The processing loop and the brokers' topics."""
 
-    turned_ms = None
+    turned_ms: int | None = None
 
     def __init__(self) -> None:
         self.adopted: list[Adopted] = []
@@ -395,6 +396,23 @@ def test_a_static_member_says_whether_it_comes_back(
     it.heartbeats.answers = [answer(-1)]
     member.leave(SECONDS, operation)
     assert [(request.member_epoch, request.instance_id) for request in it.heartbeats.sent] == [(epoch, "i-1")]
+
+
+@pytest.mark.parametrize(("settings", "epochs"), [({"group_instance_id": "i-1"}, [-2, -1]), ({}, [-1])])
+def test_a_member_that_drains_during_a_stalled_call_leaves_before_the_call_returns(
+    scene: Callable[..., Scene], settings: dict[str, Any], epochs: list[int]
+) -> None:
+    it = scene(**settings)
+    member = it.joined()
+    it.heartbeats.until(1)
+    it.loop.turned_ms = monotonic_ms() - 2 * it.config.max_poll_interval_ms
+    while not it.loop.dropped:
+        threading.Event().wait(0.01)
+    member.drain()
+    assert it.drained.is_set()
+    it.close()
+    left = [request.member_epoch for request in it.heartbeats.sent if request.member_epoch < 0]
+    assert left == epochs
 
 
 @pytest.mark.parametrize(
