@@ -5,7 +5,7 @@ Pure. What must not live here: the prediction (``streams_what_if``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kstreams_assign.assign import StreamsMember, SubtopologyTasks
@@ -38,7 +38,10 @@ class PlayableGroup:
 
 
 def playable(snapshot: StreamsSnapshot) -> PlayableGroup:
-    """Return the group with its present target. Raises ``NotAStreamsGroup`` for one without members or tasks."""
+    """Return the group with its present target, without tasks of subtopologies that its topology lacks.
+
+    Raises ``NotAStreamsGroup`` for a group without members or tasks.
+    """
     group = snapshot.group.group_id
     if not snapshot.members:
         raise NotAStreamsGroup(f"group {group} has no members: there is nothing to play")
@@ -48,9 +51,10 @@ def playable(snapshot: StreamsSnapshot) -> PlayableGroup:
     numbers = _numbers(sub.subtopology_id for sub in snapshot.subtopologies)
 
     def numbered(tasks: Iterable[StreamsTask]) -> frozenset[TaskId]:
-        return frozenset(TaskId(numbers[task.subtopology_id], task.partition) for task in tasks)
+        known = (task for task in tasks if task.subtopology_id in numbers)
+        return frozenset(TaskId(numbers[task.subtopology_id], task.partition) for task in known)
 
-    assumed = {**snapshot.gaps, **_missing(snapshot)}
+    assumed = {**snapshot.gaps, **_missing(snapshot), **_foreign(snapshot, numbers)}
     seen = {member.described.member_id: member for member in snapshot.members}
     members = tuple(  # in the broker's order, which decides ties
         StreamsMember(
@@ -114,6 +118,17 @@ def _missing(snapshot: StreamsSnapshot) -> dict[str, str]:
     names = ", ".join(missing)
     text = f"source topics do not exist: {names}; their tasks are left out, and the broker assigns none at all"
     return {"topics": text}
+
+
+def _foreign(snapshot: StreamsSnapshot, known: Collection[str]) -> dict[str, str]:
+    """Name the target's subtopologies of an older topology: the brokers' assignor drops their tasks, too."""
+    targets = [task for member in snapshot.members for task in (*member.target.active, *member.target.standby)]
+    foreign = {task.subtopology_id for task in targets} - set(known)
+    if not foreign:
+        return {}
+    names = ", ".join(sorted(foreign, key=lambda name: (len(name), name)))
+    text = f"it lacks subtopologies that the target assignment has: {names}; their tasks are left out"
+    return {"topology": text}
 
 
 def _standbys(snapshot: StreamsSnapshot, assumed: dict[str, str]) -> int:

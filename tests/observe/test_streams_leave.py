@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from kstreams_assign.group.streams_outlook import LeaveOutlook
+from kstreams_assign.group.streams_outlook import LeaveOutlook, Newcomer
 from kstreams_assign.model import TaskId
+from kstreams_assign.observe.streams_join import outlook
 from kstreams_assign.observe.streams_leave import ALONE, NOT_THERE, leave_outlook
 from tests.observe.random_streams_groups import described, grown
 from tests.observe.test_streams_reasons import ALL, LOG, member, snapshot, tasks
@@ -30,6 +31,15 @@ def test_the_tasks_with_state_are_named_by_the_members_that_get_them() -> None:
 def test_members_that_leave_together_get_nothing_of_each_other() -> None:
     outlook, _ = leave_outlook(GROUP, "c-id", others={"b-id", "one that has left"})
     assert outlook.state == {"a-id": frozenset({TaskId(1, 0), TaskId(1, 1), TaskId(1, 2)})}
+
+
+def test_a_subtopology_that_the_topology_lacks_does_not_fail_the_outlook() -> None:
+    group = snapshot(
+        member("a", tasks("0_0", "0_1", "7_0"), tasks("0_0", "0_1", "7_0")),
+        member("b", tasks("1_0", "1_1", "1_2"), tasks("1_0", "1_1", "1_2")),
+    )
+    assert leave_outlook(group, "b-id")[0].state == {"a-id": frozenset(TaskId(1, number) for number in range(3))}
+    assert outlook(group, Newcomer("c-id", "process-c"))[0].at_once is None
 
 
 def test_there_may_be_nothing_to_wait_for() -> None:

@@ -61,6 +61,18 @@ def test_a_source_topic_that_does_not_exist_is_named() -> None:
     assert "topics" not in playable(TWO).assumed
 
 
+def test_tasks_of_a_subtopology_that_the_topology_lacks_are_left_out_and_named() -> None:
+    """The target is of the topology before, until the broker assigns again."""
+    held = tasks(*ALL, "2_0", "10_0", standby=("3_0",))
+    group = playable(snapshot(member("a", held, held)))
+    (of_a,) = group.state.group.members
+    assert (of_a.active, of_a.standby) == (of(*ALL), of())
+    text = "it lacks subtopologies that the target assignment has: 2, 3, 10; their tasks are left out"
+    assert group.assumed["topology"] == text
+    assert f"topology: {text}" in shown(PlayedChange(TWO, group, StreamsChange(add=1), None))
+    assert "topology" not in playable(TWO).assumed
+
+
 def test_ids_that_are_no_numbers_keep_their_names() -> None:
     topology = AT_REST.group.topology
     assert topology is not None
