@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kstreams_assign.processes.overview import overview
 from kstreams_assign.processes.supervision import State
@@ -19,8 +19,6 @@ from kstreams_assign.status.merged import ACCEPT, merged_exposition
 from kstreams_assign.status.page import PAGE, POLICY
 from kstreams_assign.status.server import PATHS, Answer, json_answer
 from kstreams_assign.status.values import VERDICTS
-
-T = TypeVar("T")
 
 ONE_PROCESS = "/processes/"
 ASKED_AT_ONCE_MAX = 16
@@ -89,12 +87,12 @@ class Endpoint:
         return {name: self._verdict(name) for name in VERDICTS}
 
     def _overview(self) -> Answer:
-        statuses = self._json_of_all("/status.json", dict)
+        statuses = self._json_of_all("/status.json", _is_status)
         page, policy = overview(self._view(), statuses, self._verdicts())
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page, {"Content-Security-Policy": policy})
 
     def _tasks(self) -> list[dict[str, Any]]:
-        tasks = self._json_of_all("/tasks", list)
+        tasks = self._json_of_all("/tasks", _are_tasks)
         return [{"process": number, **task} for number, own in tasks.items() for task in own]
 
     def _metrics(self, accept: str) -> Answer:
@@ -107,7 +105,7 @@ class Endpoint:
         return Answer(HTTPStatus.OK, content_type, body)
 
     def _status(self) -> dict[str, Any]:
-        statuses = self._json_of_all("/status.json", dict)
+        statuses = self._json_of_all("/status.json", _is_status)
         view = self._view()
         return {
             "ending": view.ending,
@@ -125,10 +123,10 @@ class Endpoint:
             ],
         }
 
-    def _json_of_all(self, path: str, kind: type[T]) -> dict[int, T]:
+    def _json_of_all(self, path: str, is_ours: Callable[[Any], bool]) -> dict[int, Any]:
         replies = self._replies(path, self._view())
-        values = {n: _parsed(reply, kind) for n, reply in replies.items() if reply.code == HTTPStatus.OK}
-        return {number: value for number, value in values.items() if value is not None}
+        values = {n: _parsed(reply) for n, reply in replies.items() if reply.code == HTTPStatus.OK}
+        return {number: value for number, value in values.items() if is_ours(value)}
 
     def _replies(self, path: str, view: SupervisorView, accept: str = "") -> Mapping[int, Reply]:
         """Ask all processes at the same time; one that does not answer is left out."""
@@ -144,21 +142,42 @@ def _no_such_path(paths: Sequence[str]) -> Answer:
     return json_answer({"error": f"no such path; there are {', '.join(paths)}"}, HTTPStatus.NOT_FOUND)
 
 
-def _parsed(reply: Reply, kind: type[T]) -> T | None:
-    """Return the JSON of an answer; None if a worker does not answer so: another program may have the port by now."""
+def _parsed(reply: Reply) -> Any:
+    """Return the JSON of an answer, or None if it is not JSON: another program may have the port by now."""
     try:
-        value = json.loads(reply.body)
-    except ValueError:
+        return json.loads(reply.body)
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, kind) else None
+
+
+def _is_status(value: Any) -> bool:
+    """Return whether this is a worker's ``/status.json``, as far as the overview shows it."""
+    match value:
+        case {
+            "application_id": str(),
+            "state": str(),
+            "generation": int() | None,
+            "records_total": int(),
+            "input_lags": dict(lags),
+            "tasks": tasks,
+        }:
+            return _are_tasks(tasks) and all(isinstance(lag, int) for lag in lags.values())
+    return False
+
+
+def _are_tasks(value: Any) -> bool:
+    """Return whether this is a worker's ``/tasks``, as far as the overview shows them."""
+    return isinstance(value, list) and all(
+        isinstance(task, dict) and isinstance(task.get("role"), str) for task in value
+    )
 
 
 def _reasons(verdict: str, process: ProcessView, reply: Reply | None) -> list[str]:
     if process.state is State.ENDED:
         return []
-    verdict_of_process = None if reply is None else _parsed(reply, dict)
-    if verdict_of_process is not None and isinstance(verdict_of_process.get("reasons"), list):
-        return [str(reason) for reason in verdict_of_process["reasons"]]
+    match None if reply is None else _parsed(reply):
+        case {"reasons": list(reasons), **rest} if isinstance(rest.get(verdict), bool):
+            return [str(reason) for reason in reasons]
     if process.url is not None:
         return ["it does not answer"]
     if verdict == "live":

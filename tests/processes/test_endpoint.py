@@ -96,12 +96,22 @@ def test_tasks_and_status_have_the_number_of_their_process():
 
 
 JSON = "application/json"
+STATUS = json.loads(answer("/status.json", settled, "").body)
 STRANGE = {
     "empty": Reply(503, "text/plain", b""),
     "not JSON": Reply(200, "text/html", b"<html>\xff"),
     "another kind of JSON": Reply(200, JSON, b'"no"'),
     "an object": Reply(404, JSON, b'{"error": "no such path"}'),
     "reasons of another kind": Reply(503, JSON, b'{"reasons": 7}'),
+    "reasons of no verdict": Reply(200, JSON, b'{"reasons": []}'),
+    "an object with 200": Reply(200, JSON, b'{"threads": 3}'),
+    "an empty object": Reply(200, JSON, b"{}"),
+    "an empty list": Reply(200, JSON, b"[]"),
+    "a list": Reply(200, JSON, b"[1, null]"),
+    "a deep list": Reply(200, JSON, b"[" * 100_000),
+    "values of another kind": Reply(200, JSON, json.dumps({**STATUS, "tasks": 3, "input_lags": []}).encode()),
+    "tasks of another kind": Reply(200, JSON, json.dumps({**STATUS, "tasks": [7]}).encode()),
+    "numbers of another kind": Reply(200, JSON, json.dumps({**STATUS, "records_total": "many"}).encode()),
 }
 
 
@@ -117,8 +127,11 @@ def test_an_answer_that_no_worker_gives_does_not_fail_the_answer_for_all(name):
     assert verdict(asked, "ready") == ["process 1: it does not answer"]
     assert {task["process"] for task in json.loads(asked.answer("/tasks", "").body)} == {0}
     assert json.loads(asked.answer("/status.json", "").body)["processes"][0]["status"]["state"] == "stable"
+    assert json.loads(asked.answer("/status.json", "").body)["processes"][1]["status"] is None
     assert b'kstreams_assign_live{process="0"} 1.0' in asked.answer("/metrics", "").body
-    assert asked.answer("/", "").code == 200
+    page = asked.answer("/", "")
+    assert page.code == 200
+    assert "process 1: it does not answer" in page.body.decode()
 
 
 def test_a_process_that_is_busy_does_not_answer():
