@@ -4,9 +4,13 @@ A member that is alive commits each of its tasks with progress once per commit i
 So where a process was alive for longer than ``COMMITTED_WITHIN_MS`` after a task's last commit, no input of that task
 waited. It was alive as it joined a generation, at each commit of another task, and until shortly before the broker
 removed it.
+
+The last commit is the one with the greatest offset, not the latest timestamp: a clock may have been set back.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from kstreams_assign.history.memory import Memory
 
@@ -19,7 +23,7 @@ def idle_before(memory: Memory, process: str, last_commit_ms: int, joined_ms: in
 
     ``joined_ms``: when it joined that generation, None if it had left.
     """
-    alive_ms = last_commit_of(memory, process)
+    alive_ms = _last_commit_of(memory, process)
     if joined_ms is not None:
         alive_ms = max(alive_ms, joined_ms)
     elif process in memory.alive_ms:
@@ -27,10 +31,12 @@ def idle_before(memory: Memory, process: str, last_commit_ms: int, joined_ms: in
     return alive_ms - last_commit_ms > COMMITTED_WITHIN_MS
 
 
-def idle_after(memory: Memory, process: str, assigned_ms: int, first_commit_ms: int) -> bool:
-    """Whether the new owner, with nothing to restore, was alive without input of the task before its first commit."""
-    alive_ms = min(last_commit_of(memory, process), first_commit_ms)
-    return alive_ms - assigned_ms > COMMITTED_WITHIN_MS
+def idle_after(memory: Memory, process: str, assigned_ms: int, assigned_offset: int) -> bool:
+    """Whether the new owner, with nothing to restore, has been alive without input of the task.
+
+    The task has no commit behind ``assigned_offset`` yet, the offset of the generation that assigned the task.
+    """
+    return _last_commit_of(memory, process, assigned_offset) - assigned_ms > COMMITTED_WITHIN_MS
 
 
 def gap_between(last_commit_ms: int, first_commit_ms: int) -> int | None:
@@ -39,13 +45,28 @@ def gap_between(last_commit_ms: int, first_commit_ms: int) -> int | None:
     return gap_ms if gap_ms >= 0 else None
 
 
-def last_commit_of(memory: Memory, process: str) -> int:
-    """When the process last committed any task that it owns; 0 if it did not."""
-    times = [0]
+def commits_behind(
+    offset: int, commits: Mapping[str, Sequence[int]], partitions: Iterable[str]
+) -> list[tuple[int, int]]:
+    """Return offset and timestamp of the last commit of each partition that has one behind ``offset``.
+
+    ``commits``: input partition -> time and offset of its last commit.
+    """
+    listed = (commits[partition] for partition in partitions if partition in commits)
+    return [(commit_offset, time_ms) for time_ms, commit_offset in listed if commit_offset > offset]
+
+
+def find_last_commit_ms(commits: Iterable[tuple[int, int]]) -> int | None:
+    """Return the timestamp of the commit with the greatest offset; None without commits."""
+    last = max(commits, default=None)
+    return None if last is None else last[1]
+
+
+def _last_commit_of(memory: Memory, process: str, after_offset: int = -1) -> int:
+    """When the process last committed any task that it owns, behind ``after_offset``; 0 if it did not."""
+    commits: list[tuple[int, int]] = []
     for task, (owner, since_offset) in memory.owners.items():
         if owner == process:
-            commits = [
-                memory.commits[partition] for partition in memory.inputs.get(task, ()) if partition in memory.commits
-            ]
-            times += [time_ms for time_ms, offset in commits if offset > since_offset]
-    return max(times)
+            behind = max(since_offset, after_offset)
+            commits += commits_behind(behind, memory.commits, memory.inputs.get(task, ()))
+    return find_last_commit_ms(commits) or 0

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.assign import compute_lag, is_caught_up
 from kstreams_assign.history.causes import processes_there
-from kstreams_assign.history.idle import gap_between, idle_after, idle_before
+from kstreams_assign.history.idle import (
+    commits_behind,
+    find_last_commit_ms,
+    gap_between,
+    idle_after,
+    idle_before,
+)
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
 from kstreams_assign.history.tables import COLUMNS
@@ -27,8 +33,8 @@ GAP_WAIT_MS = 600_000
 
 Rows = list[tuple[Any, ...]]
 
-TIME_MS, TASK, TO_PROCESS, PLANNED, WARM = (
-    COLUMNS["movements"].index(name) for name in ("time_ms", "task", "to_process", "planned", "warm")
+OFFSET, TIME_MS, TASK, TO_PROCESS, PLANNED, WARM = (
+    COLUMNS["movements"].index(name) for name in ("offsets_offset", "time_ms", "task", "to_process", "planned", "warm")
 )
 
 
@@ -97,8 +103,7 @@ def _pending(
     process = seen.owners[task]
     since_ms = memory.copies.get(task, {}).get(process)
     inputs = list(map(str, seen.inputs[task]))
-    commits = [memory.commits[partition] for partition in inputs if partition in memory.commits]
-    last_commit_ms = max((ms for ms, offset in commits if offset > since_offset), default=None)
+    last_commit_ms = find_last_commit_ms(commits_behind(since_offset, memory.commits, inputs))
     if last_commit_ms is not None and idle_before(
         memory, before, last_commit_ms, seen.place.time_ms if before in there else None
     ):
@@ -170,8 +175,8 @@ def _gap_ms(memory: Memory, movement: Pending, time_ms: int) -> int | None:
     """From the old owner's last commit to the new owner's first, at ``time_ms``."""
     if movement.last_commit_ms is None:
         return None
-    process, assigned_ms, warm = (movement.row[column] for column in (TO_PROCESS, TIME_MS, WARM))
-    if warm and idle_after(memory, process, assigned_ms, time_ms):
+    process, assigned_ms, assigned_offset = (movement.row[column] for column in (TO_PROCESS, TIME_MS, OFFSET))
+    if movement.row[WARM] and idle_after(memory, process, assigned_ms, assigned_offset):
         return None
     return gap_between(movement.last_commit_ms, time_ms)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kstreams_assign.history.idle import COMMITTED_WITHIN_MS, gap_between
+from kstreams_assign.history.idle import COMMITTED_WITHIN_MS, commits_behind, find_last_commit_ms, gap_between
 from kstreams_assign.history.movements import GAP_WAIT_MS, held_between
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.streams_memory import CurrentTasks, StreamsMemory, StreamsMove
@@ -92,8 +92,7 @@ def _move(memory: StreamsMemory, task: str, process: str, at: At, ends: Sequence
 def _last_commit(memory: StreamsMemory, task: str, owner: Sequence[Any], released: Sequence[int] | None) -> int | None:
     """When the old owner last committed the task; ``None`` if it did not, or no input waited while it was alive."""
     process, since_offset = owner
-    commits = [memory.commits[partition] for partition in memory.inputs_of(task) if partition in memory.commits]
-    last_ms = max((ms for ms, offset in commits if offset > since_offset), default=None)
+    last_ms = find_last_commit_ms(commits_behind(since_offset, memory.commits, memory.inputs_of(task)))
     if last_ms is None:
         return None
     alive_ms = _last_commit_of(memory, process)
@@ -102,16 +101,15 @@ def _last_commit(memory: StreamsMemory, task: str, owner: Sequence[Any], release
     return None if alive_ms - last_ms > COMMITTED_WITHIN_MS else last_ms
 
 
-def _last_commit_of(memory: StreamsMemory, process: str) -> int:
-    """When the process last committed any task that it owns; 0 if it did not."""
+def _last_commit_of(memory: StreamsMemory, process: str, after_offset: int = -1) -> int:
+    """When the process last committed any task that it owns, behind ``after_offset``; 0 if it did not."""
     commits = [
-        (memory.commits[partition], since_offset)
+        commit
         for task, (owner, since_offset) in memory.owners.items()
         if owner == process
-        for partition in memory.inputs_of(task)
-        if partition in memory.commits
+        for commit in commits_behind(max(since_offset, after_offset), memory.commits, memory.inputs_of(task))
     ]
-    return max((ms for (ms, offset), since_offset in commits if offset > since_offset), default=0)
+    return find_last_commit_ms(commits) or 0
 
 
 def commit_of_streams(memory: StreamsMemory, partition: str, time_ms: int, offset: int) -> None:
@@ -119,12 +117,17 @@ def commit_of_streams(memory: StreamsMemory, partition: str, time_ms: int, offse
     for move in memory.moves:
         if not move.settled and partition in move.inputs:
             move.settled = True
-            ready = move.warm or move.held_ms is not None
-            idle = ready and (
-                min(_last_commit_of(memory, move.to_process), time_ms) - move.taken_ms > COMMITTED_WITHIN_MS
-            )
-            move.gap_ms = None if move.last_commit_ms is None or idle else gap_between(move.last_commit_ms, time_ms)
+            if move.last_commit_ms is not None and not _idle_after(memory, move):
+                move.gap_ms = gap_between(move.last_commit_ms, time_ms)
     memory.commits[partition] = [time_ms, offset]
+
+
+def _idle_after(memory: StreamsMemory, move: StreamsMove) -> bool:
+    """Whether the new owner, with nothing to restore, has been alive without input of the task since it took it."""
+    if not move.warm and move.held_ms is None:
+        return False
+    _, taken_offset = memory.owners[move.task]
+    return _last_commit_of(memory, move.to_process, taken_offset) - move.taken_ms > COMMITTED_WITHIN_MS
 
 
 def settle(moves: Iterable[StreamsMove]) -> None:

@@ -235,19 +235,21 @@ class Life:
         alive_ms = max(released_ms, self._last_commit_of(process, taken))
         return None if alive_ms - last_ms > A_MINUTE else last_ms
 
-    def _last_commit_of(self, process: str, before: int) -> int:
-        """When the process last committed any task that it then owned; 0 if it did not."""
-        times = [0]
+    def _last_commit_of(self, process: str, before: int, after: int = -1) -> int:
+        """When the process last committed any task that it then owned; 0 if it did not.
+
+        Only commits between the indexes ``after`` and ``before`` count.
+        """
+        commits: list[int] = []
         for task, events in self.owners.items():
             known = [event for event in events if event[0] < before]
             if known and known[-1][1] == process:
-                indexes = range(known[-1][0] + 1, before)
-                times += [self.records[index].time_ms for index in indexes if self._commits(index, task)]
-        return max(times)
+                indexes = range(max(known[-1][0], after) + 1, before)
+                commits += [index for index in indexes if self._commits(index, task)]
+        return self.records[max(commits)].time_ms if commits else 0
 
     def _idle(self, process: str, taken: int, commit: int) -> bool:
-        alive_ms = min(self._last_commit_of(process, commit), self.records[commit].time_ms)
-        return alive_ms - self.records[taken].time_ms > A_MINUTE
+        return self._last_commit_of(process, commit, taken) - self.records[taken].time_ms > A_MINUTE
 
 
 def lives(records: Sequence[Record]) -> Iterator[Life]:

@@ -9,7 +9,14 @@ import pytest
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.idle import COMMITTED_WITHIN_MS
 from kstreams_assign.history.records import EndOffset, Kind, key_of
-from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
+from kstreams_assign.model import (
+    RUNNING_OFFSET_SUM,
+    UNKNOWN_OFFSET_SUM,
+    Store,
+    SubtopologyShape,
+    TaskId,
+    TopologyShape,
+)
 from kstreams_assign.wire import (
     ConsumerSubscription,
     SubscriptionInfo,
@@ -270,6 +277,74 @@ def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
         played.commit(after_ms=20_000, only=(1,))
     played.commit()
     assert gaps(played) == {"0_0": 85_100, "0_1": 25_000}
+
+
+SET_BACK_MS = 70_000
+
+
+def set_back(records, first: int):
+    """The records from the index ``first`` on, with the timestamps of a clock that was set back before them."""
+    return [
+        record if index < first else record._replace(time_ms=record.time_ms - SET_BACK_MS)
+        for index, record in enumerate(records)
+    ]
+
+
+def test_the_last_commit_of_two_inputs_is_the_one_behind_the_other_also_where_its_clock_is_set_back():
+    topology = TopologyShape((SubtopologyShape(("orders", "clicks"), (Store("totals"),)),))
+    recorded = RecordedGroup(replace(group(JAVA, partitions=1), topology=topology), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.commit()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.commit()
+    kinds = [key_of(record.key).kind for record in recorded.records()]
+    assert kinds == [Kind.GROUP_METADATA, *[Kind.OFFSET_COMMIT] * 2] * 2
+    (row,) = rows(derived(set_back(recorded.records(), 2)), "movements")
+    assert row["gap_ms"] == 5_100
+
+
+def test_an_owner_that_committed_another_task_before_its_clock_was_set_back_may_have_had_input():
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=2), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.commit(only=(1,))
+    recorded.commit(only=(0,))
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.commit()
+    found = {row["task"]: row["gap_ms"] for row in rows(derived(set_back(recorded.records(), 2)), "movements")}
+    assert found == {"0_0": 5_100, "0_1": None}
+
+
+@pytest.mark.parametrize(
+    ("busy", "set_back_before", "gap_ms"),
+    [
+        pytest.param(False, "the last commit", 66_000 + A_SECOND, id="committed before the move"),
+        pytest.param(True, "the first commit", None, id="committed behind the move"),
+    ],
+)
+def test_only_commits_behind_the_move_show_that_a_new_owner_had_no_input(busy, set_back_before, gap_ms):
+    """Task 0_0 moves to a process with its standby, which has committed its own task 0_1."""
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    recorded.rebalance(TEN_MINUTES)
+    stopped, heir = (recorded.played.owners()[TaskId(0, n)] for n in (0, 1))
+    recorded.commit(only=(1,))
+    recorded.commit(only=(0,))
+    recorded.played.stop(stopped)
+    recorded.rebalance(after_ms=5_000)
+    move = len(recorded.records()) - 1
+    recorded.commit(after_ms=61_000, only=(1,) if busy else ())
+    recorded.commit(after_ms=SET_BACK_MS - 30_000 if busy else A_SECOND, only=(0,))
+    records = set_back(recorded.records(), {"the last commit": move - 1, "the first commit": move + 2}[set_back_before])
+    found = rows(derived(records, end_offsets(records[move].time_ms, partitions=2)), "movements")
+    (row,) = [row for row in found if row["task"] == "0_0"]
+    assert (row["to_process"], row["warm"], row["gap_ms"]) == (str(heir), True, gap_ms)
 
 
 def of_one_owner():
