@@ -274,6 +274,39 @@ def test_a_streams_group_has_no_leader_but_times_and_its_skipped_epochs_are_not_
     assert [row[-1] for row in payload["moves"]] == [move.handover_ms for move in view.moves]
 
 
+@pytest.mark.parametrize(("set_back_ms", "known"), [(1, True), (60_000, False)])
+def test_a_time_of_a_streams_group_that_a_set_back_clock_makes_negative_is_unknown(set_back_ms, known):
+    """The clock goes back between the old owner's release of its tasks and the new owner's assignment."""
+    coordinator = Coordinator(Random(4))
+    first = coordinator.join(A)
+    coordinator.settle()
+    coordinator.commit(first)
+    coordinator.wait(100_000)
+    second = coordinator.join(B)
+    coordinator.wait(2_000)
+    coordinator.beat(first)
+    coordinator.wait(50)
+    coordinator.beat(first)
+    coordinator.wait(50 - set_back_ms)
+    coordinator.settle()
+    coordinator.commit(second)
+    tables = streams_derived(coordinator.records)
+    movements = tables["movements"]
+    handovers = [taken - freed for freed, taken in zip(movements["released_ms"], movements["taken_ms"], strict=True)]
+    took = tables["rebalances"]["time_ms"][-1] - tables["rebalances"]["began_ms"][-1]
+    assert handovers
+    assert all((ms >= 0) == known for ms in [*handovers, took])
+    view = view_of(tables)
+    assert [move.handover_ms for move in view.moves] == (handovers if known else [None] * len(handovers))
+    assert view.generations[-1].took_ms == (took if known else None)
+
+
+@pytest.mark.parametrize(("began_ms", "took_ms"), [(None, None), (99, 1), (100, 0), (101, None)])
+def test_a_rebalance_took_no_negative_time(began_ms, took_ms):
+    (generation,) = view([rebalance(1, 1, 100, began_ms=began_ms)]).generations
+    assert generation.took_ms == took_ms
+
+
 def test_a_classic_group_has_no_such_times():
     view = view_of(grown_tables())
     assert not any(generation.by_broker or generation.took_ms for generation in view.generations)

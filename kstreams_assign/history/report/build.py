@@ -164,8 +164,8 @@ def _generations(
 
 
 def between(start_ms: int | None, end_ms: int | None) -> int | None:
-    """The time from one to the other; None where one is not known."""
-    return None if start_ms is None or end_ms is None else end_ms - start_ms
+    """The time from one to the other; None where one is not known, or a clock that was set back makes it negative."""
+    return None if start_ms is None or end_ms is None or end_ms < start_ms else end_ms - start_ms
 
 
 def missing_between(before: int | None, row: Rebalance) -> int:

@@ -39,7 +39,8 @@ class Role(IntEnum):
 class Generation:
     """A completed rebalance. ``missing`` generations before it are in no record.
 
-    ``by_broker``: it is of a streams group, which has no leader and no probes; then ``took_ms`` is how long it took.
+    ``by_broker``: it is of a streams group, which has no leader and no probes; then ``took_ms`` is how long it took,
+    None where a clock was set back meanwhile.
     """
 
     number: int
@@ -112,7 +113,8 @@ class TaskRow:
 class Move:
     """A change of a task's owner. ``row`` and the processes are None where the group's lists do not have them.
 
-    ``handover_ms``: from the old owner's release to the new owner's assignment; None of classic groups.
+    ``handover_ms``: from the old owner's release to the new owner's assignment; None of classic groups, and where a
+    clock was set back in between.
     """
 
     generation: int
