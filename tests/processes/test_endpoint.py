@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from kstreams_assign.processes.asking import ask
+from kstreams_assign.processes import asking
 from kstreams_assign.processes.endpoint import Endpoint, Reply
 from kstreams_assign.processes.overview import overview
 from kstreams_assign.processes.supervision import State
@@ -134,18 +134,30 @@ def test_an_answer_that_no_worker_gives_does_not_fail_the_answer_for_all(name):
     assert "process 1: it does not answer" in page.body.decode()
 
 
-def test_a_process_that_is_busy_does_not_answer():
+@pytest.mark.parametrize(
+    ("answered", "reply"),
+    [
+        (BUSY, None),
+        (b"HTTP/1.0 503 no\r\nContent-Type: a/b\r\n\r\n12345678", Reply(503, "a/b", b"12345678")),
+        (b"HTTP/1.0 520 no\r\nContent-Type: a/b\r\n\r\n12345678", None),
+        (b"HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\n123456789", None),
+        (b"SSH-2.0\r\n", None),
+    ],
+    ids=["busy", "the longest that is taken", "a code that Python lacks", "too long", "another protocol"],
+)
+def test_a_process_that_is_busy_or_answers_as_no_worker_does_does_not_answer(answered, reply, monkeypatch):
+    monkeypatch.setattr(asking, "ANSWER_BYTES_MAX", 8)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def refuse():
+        def respond():
             connection, _ = server.accept()
             with connection:
                 connection.recv(1 << 16)
-                connection.sendall(BUSY)
+                connection.sendall(answered)
 
-        thread = threading.Thread(target=refuse, daemon=True)
+        thread = threading.Thread(target=respond, daemon=True)
         thread.start()
-        assert ask(f"http://127.0.0.1:{server.getsockname()[1]}/", "/ready", "") is None
+        assert asking.ask(f"http://127.0.0.1:{server.getsockname()[1]}/", "/ready", "") == reply
         thread.join()
 
 
