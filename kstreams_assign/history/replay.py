@@ -200,12 +200,16 @@ def _note_end(generation: Recorded, row: Row) -> None:
 
 
 def _stateful(part: Sequence[Recorded]) -> set[Subtopology]:
-    """Return the subtopologies with state: one of its tasks has a copy, or a report shows its state.
+    """Return the subtopologies with state: one of its tasks has a copy or a changelog, or a report shows its state.
 
     A report before version 7 does not show whether a task that ran has state. Then a sampled changelog shows it: one
     that has as many partitions as the subtopology has tasks, and as no subtopology with state has.
     """
-    shown = {_subtopology(task) for generation in part for task in (*generation.copies, *generation.with_state)}
+    shown = {
+        _subtopology(task)
+        for generation in part
+        for task in (*generation.copies, *generation.ends, *generation.with_state)
+    }
     reported = {task for generation in part for sums in generation.sums.values() for task in sums}
     tasks = Counter(map(_subtopology, reported.union(*(generation.tasks for generation in part))))
     unclaimed = {partition for generation in part for partition in generation.unclaimed}

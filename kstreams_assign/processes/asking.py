@@ -30,6 +30,7 @@ def ask(url: str, path: str, accept: str) -> Reply | None:
             content_type, body = answer.getheader("Content-Type"), answer.read(ANSWER_BYTES_MAX + 1)
         except (OSError, HTTPException):
             return None
-    if content_type is None or answer.status not in set(HTTPStatus) or len(body) > ANSWER_BYTES_MAX:
+    is_whole = answer.length in {None, 0} and len(body) <= ANSWER_BYTES_MAX
+    if content_type is None or answer.status not in set(HTTPStatus) or not is_whole:
         return None
     return Reply(answer.status, content_type, body)

@@ -342,6 +342,8 @@ class StreamsMember:
         before, self._stalled = self._stalled, self._pulse.stalled
         if before != self._stalled:
             self.handle(do.CallStalled() if self._stalled else do.CallReturned())
+            if self._stalled and self._drains:
+                self._drained()  # no task is left that others could warm up
 
     # --- what is sent ------------------------------------------------------------------------
 

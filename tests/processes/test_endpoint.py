@@ -141,9 +141,19 @@ def test_an_answer_that_no_worker_gives_does_not_fail_the_answer_for_all(name):
         (b"HTTP/1.0 503 no\r\nContent-Type: a/b\r\n\r\n12345678", Reply(503, "a/b", b"12345678")),
         (b"HTTP/1.0 520 no\r\nContent-Type: a/b\r\n\r\n12345678", None),
         (b"HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\n123456789", None),
+        (b"HTTP/1.0 200 OK\r\nContent-Type: a/b\r\nContent-Length: 6\r\n\r\n123456", Reply(200, "a/b", b"123456")),
+        (b"HTTP/1.0 200 OK\r\nContent-Type: a/b\r\nContent-Length: 7\r\n\r\n123456", None),
         (b"SSH-2.0\r\n", None),
     ],
-    ids=["busy", "the longest that is taken", "a code that Python lacks", "too long", "another protocol"],
+    ids=[
+        "busy",
+        "the longest that is taken",
+        "a code that Python lacks",
+        "too long",
+        "whole",
+        "cut off",
+        "another protocol",
+    ],
 )
 def test_a_process_that_is_busy_or_answers_as_no_worker_does_does_not_answer(answered, reply, monkeypatch):
     monkeypatch.setattr(asking, "ANSWER_BYTES_MAX", 8)
