@@ -76,6 +76,10 @@ class Memory:
     alive_ms: dict[str, int] = field(default_factory=dict)
     streams: StreamsMemory | None = None
 
+    def inputs_of(self, task: str) -> list[str]:
+        """The input partitions of a task; none while no assignment of it was seen."""
+        return self.inputs.get(task, [])
+
     def seen(self, partition: int, offset: int) -> bool:
         """Whether a record of this place, or a later one, was here before."""
         return partition == self.partition and offset <= self.offset

@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.assign import compute_lag, is_caught_up
 from kstreams_assign.history.causes import processes_there
-from kstreams_assign.history.idle import (
-    commits_behind,
-    find_last_commit_ms,
-    gap_between,
-    idle_after,
-    idle_before,
-)
+from kstreams_assign.history.idle import find_last_commit_ms, gap_between, idle_after, idle_before
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
 from kstreams_assign.history.tables import COLUMNS
@@ -103,7 +97,7 @@ def _pending(
     process = seen.owners[task]
     since_ms = memory.copies.get(task, {}).get(process)
     inputs = list(map(str, seen.inputs[task]))
-    last_commit_ms = find_last_commit_ms(commits_behind(since_offset, memory.commits, inputs))
+    last_commit_ms = find_last_commit_ms(memory, inputs, since_offset)
     if last_commit_ms is not None and idle_before(
         memory, before, last_commit_ms, seen.place.time_ms if before in there else None
     ):

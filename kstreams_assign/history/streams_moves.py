@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kstreams_assign.history.idle import COMMITTED_WITHIN_MS, commits_behind, find_last_commit_ms, gap_between
+from kstreams_assign.history.idle import (
+    COMMITTED_WITHIN_MS,
+    find_last_commit_ms,
+    gap_between,
+    idle_after,
+    last_commit_of,
+)
 from kstreams_assign.history.movements import GAP_WAIT_MS, held_between
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.streams_memory import CurrentTasks, StreamsMemory, StreamsMove
@@ -92,24 +98,13 @@ def _move(memory: StreamsMemory, task: str, process: str, at: At, ends: Sequence
 def _last_commit(memory: StreamsMemory, task: str, owner: Sequence[Any], released: Sequence[int] | None) -> int | None:
     """When the old owner last committed the task; ``None`` if it did not, or no input waited while it was alive."""
     process, since_offset = owner
-    last_ms = find_last_commit_ms(commits_behind(since_offset, memory.commits, memory.inputs_of(task)))
+    last_ms = find_last_commit_ms(memory, memory.inputs_of(task), since_offset)
     if last_ms is None:
         return None
-    alive_ms = _last_commit_of(memory, process)
+    alive_ms = last_commit_of(memory, process)
     if released is not None:
         alive_ms = max(alive_ms, released[0] - (0 if released[2] else SESSION_MAX_MS))
     return None if alive_ms - last_ms > COMMITTED_WITHIN_MS else last_ms
-
-
-def _last_commit_of(memory: StreamsMemory, process: str, after_offset: int = -1) -> int:
-    """When the process last committed any task that it owns, behind ``after_offset``; 0 if it did not."""
-    commits = [
-        commit
-        for task, (owner, since_offset) in memory.owners.items()
-        if owner == process
-        for commit in commits_behind(max(since_offset, after_offset), memory.commits, memory.inputs_of(task))
-    ]
-    return find_last_commit_ms(commits) or 0
 
 
 def commit_of_streams(memory: StreamsMemory, partition: str, time_ms: int, offset: int) -> None:
@@ -127,7 +122,7 @@ def _idle_after(memory: StreamsMemory, move: StreamsMove) -> bool:
     if not move.warm and move.held_ms is None:
         return False
     _, taken_offset = memory.owners[move.task]
-    return _last_commit_of(memory, move.to_process, taken_offset) - move.taken_ms > COMMITTED_WITHIN_MS
+    return idle_after(memory, move.to_process, move.taken_ms, taken_offset)
 
 
 def settle(moves: Iterable[StreamsMove]) -> None:

@@ -129,7 +129,7 @@ def test_several_threads_may_get_different_tasks_by_when_they_come():
     random = Random(4)
     predictions = [
         predict_join(grown(random).described(), [StreamsMember(f"{member_id(random)}-{n}", "new") for n in range(3)])
-        for _ in range(20)
+        for _ in range(examples(60))
     ]
     assert not all(prediction.is_certain for prediction in predictions)
 

@@ -33,6 +33,18 @@ def count(task: Task, records: Sequence[Record]) -> None:
         task.emit(f"{record.topic}-counts", record.key, b"%d" % total)
 
 
+def count_and_hang(stuck: threading.Event, free: threading.Event) -> Callable[[Task, Sequence[Record]], None]:
+    """Return ``count`` that sets ``stuck`` after its first batches, and returns once ``free`` is set."""
+
+    def slow(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        if not free.is_set():
+            stuck.set()
+            assert free.wait(110)
+
+    return slow
+
+
 def until_newest(
     broker: str,
     changelog: str,

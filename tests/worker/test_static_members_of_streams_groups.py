@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from kstreams_assign import GroupMember, Record, Store, SubtopologyShape, Task
+from kstreams_assign import GroupMember, Store, SubtopologyShape
 from kstreams_assign.adapters.kafka_python import streams_coordinator
 from kstreams_assign.errors import ConfigError, InstanceFenced
 from kstreams_assign.events import AssignedEvent, ClosedEvent, LostEvent, RunningEvent, StalledEvent, WarmJoinEvent
-from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count, until
+from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count_and_hang, until
 from tests.worker.own_loop import OwnLoop, settings_of
 from tests.worker.process import Process
 from tests.worker.streams_settings import set_group
@@ -122,13 +122,7 @@ def test_a_static_member_that_drains_or_is_to_leave_leaves(app: App, how: str) -
 
 def test_a_static_member_that_drains_during_a_stalled_call_gives_its_tasks_up_at_once(app: App) -> None:
     stuck, free = threading.Event(), threading.Event()
-
-    def slow(task: Task, records: Sequence[Record]) -> None:
-        count(task, records)
-        if not free.is_set():
-            stuck.set()
-            assert free.wait(110)
-
+    slow = count_and_hang(stuck, free)
     set_group(app.broker, app.name, session_timeout_ms=60_000)
     limits = {"session_timeout_ms": 60_000, "max_poll_interval_ms": 6_000}
     first, other = app.start(1, slow, **settings(1, **limits)), static(app, 2, **limits)

@@ -102,8 +102,10 @@ class Loop:
             self.news.notify_all()
 
     def drop_all(self, reason: str, then: Callable[[], None]) -> None:
-        self.dropped.append(reason)
-        self.then = then
+        with self.news:
+            self.dropped.append(reason)
+            self.then = then
+            self.news.notify_all()
 
     def commit_now(self) -> None:
         raise AssertionError
@@ -407,8 +409,8 @@ def test_a_member_that_drains_during_a_stalled_call_leaves_before_the_call_retur
     member = it.joined()
     it.heartbeats.until(1)
     it.loop.turned_ms = monotonic_ms() - 2 * it.config.max_poll_interval_ms
-    while not it.loop.dropped:
-        threading.Event().wait(0.01)
+    with it.loop.news:
+        assert it.loop.news.wait_for(lambda: bool(it.loop.dropped), SECONDS)
     member.drain()
     assert it.drained.is_set()
     it.close()

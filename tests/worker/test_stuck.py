@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
-from kstreams_assign import Record, Task
 from kstreams_assign.events import LostEvent, StalledEvent
-from tests.worker.app import PARTITIONS, App, count
+from tests.worker.app import PARTITIONS, App, count_and_hang
 
 
 def test_a_stuck_member_leaves_writes_nothing_of_what_it_did_and_comes_back(broker: str, tmp_path: Path) -> None:
     app = App(broker, "stuck-in-a-handler", tmp_path)
     stuck, free = threading.Event(), threading.Event()
-
-    def slow(task: Task, records: Sequence[Record]) -> None:
-        count(task, records)
-        if not free.is_set():
-            stuck.set()
-            assert free.wait(110)
-
+    slow = count_and_hang(stuck, free)
     settings = {"max_poll_interval_ms": 6_000, "session_timeout_ms": 30_000}
     first, other = app.start(1, slow, **settings), app.start(2, **settings)
     first.until_running(PARTITIONS // 2)
