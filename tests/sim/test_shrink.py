@@ -12,7 +12,7 @@ from kstreams_assign.sim.shrink import shrink
 from kstreams_assign.sim.transcript import script_of, transcript
 from tests.samples import sample
 from tests.sim.doubles import lease_ignored, old_owner_ignored
-from tests.sim.mixed_bugs import endpoint_left_out
+from tests.sim.mixed_bugs import java_owner_ignored
 from tests.sim.streams_bugs import STREAMS_BUGS
 
 
@@ -33,8 +33,9 @@ def test_only_what_is_needed_is_left(plant, monkeypatch):
 
 
 def test_only_the_java_members_that_are_needed_are_left(monkeypatch):
-    endpoint_left_out(monkeypatch)
-    script = Script(1, Scenario(processes=3, java=(0, 1, 2)), NO_FAULTS, ())
+    java_owner_ignored(monkeypatch)
+    late = (0, 0, 0, 30_000, 0)
+    script = Script(2, Scenario(processes=5, java=(0, 1, 2), late=late), NO_FAULTS, ())
     assert len(shrink(play(script)).script.scenario.java) == 1
 
 
