@@ -16,9 +16,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.adapters.java import OLDEST_JAVA, find_java, java_major
 from kstreams_assign.errors import LocalBrokerError
-from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
+from kstreams_assign.local.jars import KAFKA_VERSION, Jar, class_path, locked_jars
 
 SOURCES = Path(__file__).with_name("java")
 LOCK = SOURCES / "jars.lock"

@@ -105,7 +105,14 @@ def newer_broker_missing() -> str | None:
 
 
 def spark_missing() -> str | None:
-    """Why no Spark with a Kafka connector can run here, or None; starts it, and so fetches the connector once."""
+    """Why no Spark with a Kafka connector can run here, or None; prepares faster starts of it, if not done yet.
+
+    Starts it, and so fetches the connector once.
+    """
+    from kstreams_assign.history.archive import make_archive as archive_spark
+
+    with suppress(SparkError, LocalBrokerError, ExtraMissing):  # the start says what is wrong, or does without
+        archive_spark()
     try:
         started_spark()
     except (SparkError, LocalBrokerError, ExtraMissing) as error:

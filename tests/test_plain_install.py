@@ -51,6 +51,7 @@ ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     ("history", "ask"): ("history", ("costly-groups", "--out", "history")),
     ("history", "what-if"): ("history", ("--out", "history")),
     ("history", "generate"): ("history", ("--records", "records", "--groups", "1")),
+    ("history", "prepare"): ("history", ()),
     ("history", "compact"): ("history", ("--out", "history")),
     ("simulate",): (0, ("--count", "1")),
     ("simulate", "policies"): (0, ()),

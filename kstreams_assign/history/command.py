@@ -263,6 +263,20 @@ def generate(
 
 
 @app.command()
+def prepare() -> None:
+    """Make later starts of Spark faster, and fetch its Kafka connector. For images, CI, and those who ask often.
+
+    It keeps an archive of Spark's classes, 170 MB, in the cache (KSTREAMS_ASSIGN_CACHE). Starts then take about two
+    thirds of the time.
+
+    Example: kstreams-assign history prepare
+    """
+    from kstreams_assign.history.archive import make_archive
+
+    typer.echo(f"ready: {make_archive()}", err=True)
+
+
+@app.command()
 def compact(out: Out, config: Config = None, conf: Conf = None) -> None:
     """Merge each past day's many files; delete those replaced over a week ago. history follow does the same.
 

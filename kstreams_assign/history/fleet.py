@@ -205,10 +205,18 @@ def _watched(session: SparkSession, parts: int, watch: Watcher | None) -> Iterat
 
 
 def watch_stage(tracker: StatusTracker, parts: int, watch: Watcher, over: threading.Event) -> None:
-    """Tell ``watch`` how many tasks have ended of the active stage that has ``parts``, until it is ``over``."""
+    """Tell ``watch`` how many tasks have ended of the active stage that has ``parts``, until it is ``over``.
+
+    Without an answer from Spark it ends, too: the thread that asked for the replay raises why.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
     ended = 0
     while not over.wait(LOOK_EVERY_S):
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        try:
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        except (Py4JError, OSError):
+            return
         now = [stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == parts]
         if max(now, default=0) > ended:
             ended = max(now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kstreams_assign.adapters.cache import archive_of, archive_options
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import (
@@ -28,6 +30,7 @@ from kstreams_assign.errors import (
     StateDirectoryLocked,
     missing_extra,
 )
+from kstreams_assign.history.ctrl_c import CtrlC
 from kstreams_assign.history.secrets import SECRET_NAMES, errors_without, is_secret, secrets_of_conf
 
 if TYPE_CHECKING:
@@ -41,13 +44,15 @@ _SPARKS_OWN = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-
 _DEBIANS_TRUST = Path("/etc/ssl/certs/java/cacerts")
 """Where Debian's ca-certificates-java keeps the machine's own authorities; a packaged Java does not know of it."""
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _PYTHON = "spark.pyspark.python"
 
 _PACKAGE_LISTS = {"spark.jars.packages", "spark.jars.excludes"}
 
 _LOOK_EVERY_S, _SETTLED_MS, _SILENT_MS = 0.1, 1_000, 10_000
+
+_END_LIMIT_S = 30.0
 
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -67,38 +72,44 @@ SETTINGS: Mapping[str, str] = {
 
 @contextmanager
 def spark_session(
-    master: str = "local[*]", *, log: Path, settings: Mapping[str, str] | None = None, kafka: bool = True
+    master: str = "local[*]",
+    *,
+    log: Path,
+    settings: Mapping[str, str] | None = None,
+    kafka: bool = True,
+    end_limit_s: float = _END_LIMIT_S,
 ) -> Iterator[SparkSession]:
     """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
 
     With ``kafka`` the connector is brought along (fetched once, by Spark). On a cluster the block begins when executors
-    have registered, since work is divided by their cores.
+    have registered, since work is divided by their cores. The JVM has ``end_limit_s`` seconds to end.
 
     Raises ``SparkError`` when Spark does not start or cannot have the connector, ``ExtraMissing`` when it is not
     installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
     all_settings = joined_settings({**SETTINGS, **(_with_connector() if kafka else {})}, settings or {})
-    with errors_without(secrets_of_conf(all_settings)), _running(master, log, all_settings) as session:
+    with errors_without(secrets_of_conf(all_settings)), _running(master, log, all_settings, end_limit_s) as session:
         yield session
 
 
 @contextmanager
-def _running(master: str, log: Path, all_settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    session = _started(master, log, all_settings)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+def _running(master: str, log: Path, all_settings: Mapping[str, str], end_limit_s: float) -> Iterator[SparkSession]:
+    with CtrlC() as ctrl_c:
+        session = _started(master, log, all_settings, ctrl_c)
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
-    try:
-        if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
-            _await_executors(session, log)
-        yield session
-    finally:
-        with suppress(Py4JError, OSError):  # the JVM may have died: what is raised in the block says why
-            session.stop()
-        _end(gateway)
+        gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
+        try:
+            if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
+                _await_executors(session, log)
+            yield session
+        finally:
+            with suppress(Py4JError, OSError):  # the JVM may have died: what is raised in the block says why
+                session.stop()
+            _end(gateway, end_limit_s)
 
 
-def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSession:
+def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC) -> SparkSession:
     try:
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
@@ -111,11 +122,13 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
     conf = SparkConf().setMaster(master).setAppName("kstreams-assign history")
     if master.startswith("local"):
         conf.setAll([("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")])
-    conf.setAll([*settings.items(), (_JAVA_OPTIONS, " ".join([*_java_options(), settings.get(_JAVA_OPTIONS, "")]))])
+    conf.setAll([*settings.items(), (JAVA_OPTIONS, " ".join([*_java_options(java), settings.get(JAVA_OPTIONS, "")]))])
     # Executors run this very Python, whichever "python3" is on the path. pyspark itself reads the variable alone.
     python = settings.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
-    # It would print each error on the terminal, with three stack traces, before it raises it.
-    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+    # It would print each error on the terminal, with three stack traces, before it raises it; some as the root.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4js)
+    gateway: Any = None
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output, _environment(JAVA_HOME=str(java.parent.parent), PYSPARK_PYTHON=python):
@@ -123,12 +136,23 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
             on_command_line = SparkConf(False).setAll([pair for pair in conf.getAll() if not is_secret(pair[0])])
             how = {"stdout": output, "stderr": output}
             gateway = launch_gateway(on_command_line, how)  # type: ignore[no-untyped-call]
-            return SparkSession(SparkContext(gateway=gateway, conf=conf))
+            ctrl_c.ends(gateway.proc)
+            session = SparkSession(SparkContext(gateway=gateway, conf=conf))
+            ctrl_c.listen()
+            # It would print a stack trace when the JVM ends before it.
+            accumulators: Any = session.sparkContext._accumulatorServer  # noqa: SLF001
+            accumulators.handle_error = lambda *_: None
+            return session
     except (PySparkRuntimeError, Py4JError) as error:
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as in _end
+        if gateway is not None:
+            _end(gateway, _END_LIMIT_S)
         raise start_failure(log.read_bytes()[begin:].decode(errors="replace"), log) from error
     except OSError as error:
         raise launch_failure(error, os.environ.get("SPARK_HOME")) from error
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def launch_failure(error: OSError, spark_home: str | None) -> KStreamsAssignError:
@@ -228,8 +252,17 @@ def _with_connector() -> dict[str, str]:
     return {"spark.jars.packages": CONNECTOR, "spark.jars.excludes": ",".join(_SPARKS_OWN)}
 
 
-def _java_options() -> list[str]:
-    return [f"-Djavax.net.ssl.trustStore={_DEBIANS_TRUST}"] if _DEBIANS_TRUST.exists() else []
+def _java_options(java: Path) -> list[str]:
+    trust = [f"-Djavax.net.ssl.trustStore={_DEBIANS_TRUST}"] if _DEBIANS_TRUST.exists() else []
+    return [*trust, *map(shlex.quote, archive_options(archive_of_spark(java)))]
+
+
+def archive_of_spark(java: Path) -> Path:
+    """Return where the archive of Spark's classes for this Java is, if there is one (``history.archive``)."""
+    import pyspark
+
+    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+    return archive_of(java, f"{jars} {jars.stat().st_mtime_ns if jars.is_dir() else ''}")
 
 
 @contextmanager
@@ -267,7 +300,7 @@ def _await_executors(session: SparkSession, log: Path) -> None:
         threading.Event().wait(_LOOK_EVERY_S)
 
 
-def _end(gateway: object) -> None:
+def _end(gateway: object, limit_s: float) -> None:
     """End the JVM and wait for it: a second session in this process gets one of its own."""
     from pyspark import SparkContext
 
@@ -275,4 +308,4 @@ def _end(gateway: object) -> None:
     gateway.shutdown()  # type: ignore[attr-defined]
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - no public way to say that it ended
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=limit_s)

@@ -1,23 +1,17 @@
-"""An archive of the broker's classes, which the JVM maps into its memory: starts then take about half of the time.
-
-What lives here: how the archive is made: whole, since a JVM crashes on one that is cut off. What must not: whether it
-fits. The JVM passes over one that another Java has made, or one of other jars. (Kafka's own image has such an archive,
-too.)
-"""
+"""An archive of the broker's classes, for faster starts (``adapters.cache``). Kafka's own image has one, too."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from kstreams_assign.adapters.cache import archive_of, new_archive
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local.broker import LocalBroker
 from kstreams_assign.local.jars import Progress, class_path, to_stderr
-from kstreams_assign.local.server import JVM, archive_of, joined
+from kstreams_assign.local.server import JVM, joined
 
 _DUMP_LIMIT_S = 300.0
 
@@ -45,18 +39,11 @@ def make_archive(progress: Progress = to_stderr) -> Path:
     if archive.exists():
         return archive
     progress("preparing faster starts of the broker (once)")
-    try:
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".partial-", dir=archive.parent) as folder:
-            classes, written = Path(folder) / "classes", Path(folder) / archive.name
-            with _Recorder(classes, progress):
-                pass
-            _dump(java, jars, classes, written)
-            written.rename(archive)  # another process may have done the same
-    except OSError as error:
-        raise LocalBrokerError(
-            f"{archive} cannot be written: {error}; name another folder with KSTREAMS_ASSIGN_CACHE"
-        ) from error
+    with new_archive(archive, LocalBrokerError) as written:
+        classes = written.with_name("classes")
+        with _Recorder(classes, progress):
+            pass
+        _dump(java, jars, classes, written)
     return archive
 
 
@@ -68,5 +55,3 @@ def _dump(java: Path, jars: str, classes: Path, archive: Path) -> None:
     if done.returncode != 0 or not archive.exists():
         said = (done.stdout + done.stderr).strip()
         raise LocalBrokerError(f"{java} makes no archive of the broker's classes: {said}")
-    with archive.open("rb") as file:
-        os.fsync(file.fileno())

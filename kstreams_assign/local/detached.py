@@ -18,9 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple
 
+from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.errors import ConfigError, LocalBrokerError
 from kstreams_assign.local.broker import LocalBroker
-from kstreams_assign.local.jars import Progress, cache_dir, to_stderr
+from kstreams_assign.local.jars import Progress, to_stderr
 from kstreams_assign.local.layout import Layout
 
 _STOP_PATIENCE_MS = 10_000

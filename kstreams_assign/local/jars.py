@@ -8,7 +8,6 @@ complete jars; the next start fetches the rest. jgo fetches: it knows the reposi
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.errors import LocalBrokerError, missing_extra
 
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ class Jar(NamedTuple):
 def to_stderr(line: str) -> None:
     """Print progress as the command line does."""
     print(line, file=sys.stderr, flush=True)
-
-
-def cache_dir() -> Path:
-    """Return this package's cache: ``KSTREAMS_ASSIGN_CACHE``, else the user's cache folder."""
-    named = os.environ.get("KSTREAMS_ASSIGN_CACHE")
-    if named:
-        return Path(named).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreams-assign"
 
 
 def locked_jars(lock: Path = _LOCK) -> tuple[Jar, ...]:

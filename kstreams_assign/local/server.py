@@ -5,16 +5,15 @@ What lives here: a process and its folder. What must not: the choice of ports, a
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kstreams_assign.adapters.cache import archive_of, archive_options
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local.access import Ports
-from kstreams_assign.local.jars import cache_dir
 from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.process import ChildProcess
 
@@ -27,13 +26,6 @@ _STOP_PATIENCE_S = 10.0
 def joined(jars: Iterable[Path]) -> str:
     """Return the jars as a class path."""
     return os.pathsep.join(map(str, jars))
-
-
-def archive_of(java: Path, class_path: str) -> Path:
-    """Return where the archive of these classes for this Java is, if there is one (``archive``)."""
-    java = java.resolve()
-    made_of = f"{java} {java.stat().st_mtime_ns} {class_path}"
-    return cache_dir() / "archives" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
 
 class PortTaken(LocalBrokerError):
@@ -53,7 +45,7 @@ class Server:
         self.layout = layout
         program = find_java()
         if options is None:
-            options = _with_archive(archive_of(program, class_path))
+            options = archive_options(archive_of(program, class_path))
         java = [str(program), *JVM, *options, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
         if not layout.formatted:
             _format_storage(java, layout)
@@ -85,10 +77,6 @@ class Server:
     def log_end(self) -> str:
         """Return the end of its log, as the end of a sentence."""
         return f"; the end of {self.layout.log}:\n{self.layout.last_lines()}"
-
-
-def _with_archive(archive: Path) -> list[str]:
-    return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
 
 
 def _format_storage(java: list[str], layout: Layout) -> None:

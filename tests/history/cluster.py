@@ -19,7 +19,9 @@ from pathlib import Path
 import psutil
 import pyspark
 
+from kstreams_assign.adapters.cache import archive_options
 from kstreams_assign.adapters.java import find_java
+from kstreams_assign.history.session import archive_of_spark
 from kstreams_assign.local.process import ChildProcess
 
 HOST = "127.0.0.1"
@@ -31,24 +33,30 @@ EXECUTORS_PYTHON = "python"
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DRIVER = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
-SETTINGS = {
-    **DRIVER,
-    "spark.pyspark.python": EXECUTORS_PYTHON,
-    "spark.driver.extraJavaOptions": QUICK_JVM,
-    "spark.executor.extraJavaOptions": QUICK_JVM,
-    "spark.executor.memory": "512m",
-}
-"""Spark's settings of a driver on such a cluster."""
 
 _SPARK = Path(pyspark.__file__).parent
 _JVM = (
     "-Xmx192m",
-    *QUICK_JVM.split(),
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
 )
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
+
+
+def driver_settings() -> dict[str, str]:
+    """Spark's settings of a driver on such a cluster."""
+    return {
+        **DRIVER,
+        "spark.pyspark.python": EXECUTORS_PYTHON,
+        "spark.driver.extraJavaOptions": QUICK_JVM,
+        "spark.executor.extraJavaOptions": " ".join(_executors_java()),
+        "spark.executor.memory": "512m",
+    }
+
+
+def _executors_java() -> list[str]:
+    return [*QUICK_JVM.split(), *archive_options(archive_of_spark(find_java()))]
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ def _daemon(folder: Path, name: str, command: Sequence[str], python: Path | None
     environment = ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())]
     holds = os.open(os.devnull, os.O_RDONLY)
     try:
-        java = [str(find_java()), *_JVM, "-cp", jars]
+        java = [str(find_java()), *_JVM, *_executors_java(), "-cp", jars]
         daemon = ChildProcess([*environment, *java, *command], folder / f"{name}.log", tied=True, holds=holds)
     finally:
         os.close(holds)

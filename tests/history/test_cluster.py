@@ -25,7 +25,7 @@ from kstreams_assign.local import LocalBroker
 from tests.chaos.reading import Unreadable
 from tests.chaos.reading import records as read_topic
 from tests.history import cluster_driver
-from tests.history.cluster import EXECUTORS_PYTHON, HOST, SETTINGS, Cluster, spark_cluster
+from tests.history.cluster import EXECUTORS_PYTHON, HOST, Cluster, driver_settings, spark_cluster
 from tests.history.cluster_driver import KILL_DRIVER, KILL_EXECUTOR
 from tests.history.marker import SECRET, command_lines, files_with_it
 from tests.history.play import Raw, counted, cut, derived, derived_rows, fleet, rows, table_rows, write_records
@@ -62,7 +62,7 @@ def history(*arguments: str, cluster: Cluster) -> subprocess.CompletedProcess[st
 
 
 def command(*arguments: str, cluster: Cluster) -> list[str]:
-    conf = [word for pair in SETTINGS.items() for word in ("--conf", "=".join(pair))]
+    conf = [word for pair in driver_settings().items() for word in ("--conf", "=".join(pair))]
     return [sys.executable, "-m", "kstreams_assign", "history", *arguments, "--master", cluster.url, *conf]
 
 
@@ -153,7 +153,7 @@ class Driver:
 
 @contextmanager
 def driver(cluster: Cluster, marks: Path, **conf: str) -> Iterator[Driver]:
-    arguments = [cluster.url, str(marks), json.dumps({**SETTINGS, **conf}), str(len(cluster.workers))]
+    arguments = [cluster.url, str(marks), json.dumps({**driver_settings(), **conf}), str(len(cluster.workers))]
     command = [sys.executable, "-m", cluster_driver.__name__, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

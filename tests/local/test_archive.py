@@ -9,7 +9,6 @@ import pytest
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, archive, server
-from kstreams_assign.local.server import archive_of
 
 
 @pytest.fixture
@@ -54,20 +53,3 @@ def test_a_broker_starts_without_one_that_does_not_fit(place, content):
 def test_a_java_that_makes_none_is_named(tmp_path):
     with pytest.raises(LocalBrokerError, match=r"java makes no archive of the broker's classes: [^$]*No such file"):
         archive._dump(find_java(), "a.jar", tmp_path / "missing", tmp_path / "broker.jsa")
-
-
-def test_another_java_or_other_jars_have_another(tmp_path):
-    for name in ("java-1", "java-2"):
-        (tmp_path / name).touch()
-    (tmp_path / "link").symlink_to("java-1")
-    calls = [("java-1", "a.jar:b.jar"), ("java-2", "a.jar:b.jar"), ("java-1", "a.jar")]
-    assert len({archive_of(tmp_path / java, jars) for java, jars in calls}) == 3
-    assert archive_of(tmp_path / "link", "a.jar") == archive_of(tmp_path / "java-1", "a.jar")
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(archive, "class_path", lambda **_: [Path("a.jar")])
-    monkeypatch.setattr(archive, "archive_of", lambda *_: tmp_path / "file" / "broker.jsa")
-    with pytest.raises(LocalBrokerError, match=r"broker\.jsa cannot be written: .*KSTREAMS_ASSIGN_CACHE"):
-        archive.make_archive(silent)

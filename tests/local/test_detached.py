@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.local import leftovers
 from kstreams_assign.local.detached import DetachedBroker, running_brokers
-from kstreams_assign.local.jars import cache_dir
 from kstreams_assign.local.probe import brokers_known
 
 pytestmark = pytest.mark.broker

@@ -12,7 +12,7 @@ import pytest
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import jars
-from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
+from kstreams_assign.local.jars import KAFKA_VERSION, Jar, class_path, locked_jars
 
 # jgo leaves it to the garbage collector to close the connection of an answer that broke off.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -148,17 +148,6 @@ def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "jars").write_text("a file where the folder should be")
     with pytest.raises(LocalBrokerError, match="cannot be written to"):
         class_path(JARS, cache=tmp_path, progress=lambda _: None)
-
-
-def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("KSTREAMS_ASSIGN_CACHE", str(tmp_path / "own"))
-    assert cache_dir() == tmp_path / "own"
-    monkeypatch.delenv("KSTREAMS_ASSIGN_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_dir() == tmp_path / "xdg" / "kstreams-assign"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_dir() == tmp_path / ".cache" / "kstreams-assign"
 
 
 def test_the_lock_names_the_broker_of_our_version_and_each_jar_once_with_a_whole_digest():

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, LocalBrokerError
 from kstreams_assign.local import detached
-from kstreams_assign.local.jars import cache_dir
 from tests.samples import sample
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
