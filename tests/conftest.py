@@ -109,10 +109,8 @@ def spark_missing() -> str | None:
 
     Starts it, and so fetches the connector once.
     """
-    from kstreams_assign.history.archive import make_archive as archive_spark
-
-    with suppress(SparkError, LocalBrokerError, ExtraMissing):  # the start says what is wrong, or does without
-        archive_spark()
+    # In a process of its own, as pyspark leaves sockets open; the start says what is wrong, or does without.
+    subprocess.run([sys.executable, "-m", "kstreams_assign", "history", "prepare"], check=False)
     try:
         started_spark()
     except (SparkError, LocalBrokerError, ExtraMissing) as error:
