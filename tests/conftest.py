@@ -126,7 +126,7 @@ def started_spark() -> tuple[SparkSession, ExitStack]:
         quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         on_ctrl_c = signal.getsignal(signal.SIGINT)
         session = stack.enter_context(spark_session("local[2]", log=folder / "spark.log", settings=quick))
-        signal.signal(signal.SIGINT, on_ctrl_c)  # Spark's own raises another error once this Spark has ended
+        signal.signal(signal.SIGINT, on_ctrl_c)  # it is to end the run, and not this Spark alone
         return session, stack.pop_all()
 
 

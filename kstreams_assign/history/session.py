@@ -95,7 +95,7 @@ def spark_session(
 @contextmanager
 def _running(master: str, log: Path, all_settings: Mapping[str, str], end_limit_s: float) -> Iterator[SparkSession]:
     with CtrlC() as ctrl_c:
-        session = _started(master, log, all_settings, ctrl_c)
+        session = _started(master, log, all_settings, ctrl_c, end_limit_s)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
         gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
@@ -109,7 +109,7 @@ def _running(master: str, log: Path, all_settings: Mapping[str, str], end_limit_
             _end(gateway, end_limit_s)
 
 
-def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC) -> SparkSession:
+def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC, end_limit_s: float) -> SparkSession:
     try:
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
@@ -145,7 +145,7 @@ def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC)
             return session
     except (PySparkRuntimeError, Py4JError) as error:
         if gateway is not None:
-            _end(gateway, _END_LIMIT_S)
+            _end(gateway, end_limit_s)
         raise start_failure(log.read_bytes()[begin:].decode(errors="replace"), log) from error
     except OSError as error:
         raise launch_failure(error, os.environ.get("SPARK_HOME")) from error

@@ -16,8 +16,6 @@ from kstreams_assign.history.ctrl_c import CtrlC
 from tests.worker.app import until
 
 PATIENCE_S = 120
-pytestmark = pytest.mark.usefixtures("spark")
-
 SIMULATE = ("simulate", "--count", "100000", "--faults", "--spark", "local[1]")
 
 
@@ -59,6 +57,7 @@ def pythons_handler() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("moment", [starts, works], ids=["it starts", "it works"])
 def test_it_ends_a_command_and_its_jvm(moment: Callable[[psutil.Process], bool]):
     command = [sys.executable, "-m", "kstreams_assign", *SIMULATE]
