@@ -22,6 +22,9 @@ _MARK_INTERVAL_MS = 1_000
 RATE_MS, RATE_OFFSETS = 1_000, 10_000
 """The rate of a process is measured over so long and so many offsets, at least."""
 
+RATE_SPAN_MS = 10_000
+"""A longer restore is measured in spans of this length: a broker with a quota may send in steps of many seconds."""
+
 
 class Beginning(Enum):
     """Where the restore of one changelog partition begins, given what the store says it holds.
@@ -159,9 +162,9 @@ class TaskProgress:
 class RestoreRate:
     """How fast this process restores, all its tasks together.
 
-    Measured over a second at least and many offsets, while a task has offsets left to read: so what replicas read at
-    the ends of their changelogs hardly counts, nor does a restore that is over at once. The fastest time counts,
-    because a slower one may have waited for a broker.
+    Measured over a whole restore, from a second and many offsets on, or over each ``RATE_SPAN_MS`` of a longer one:
+    so what replicas read at the ends of their changelogs hardly counts, nor does what a broker with a quota sends at
+    once. The fastest time counts, because a slower one may have waited for a broker.
     """
 
     def __init__(self) -> None:
@@ -169,6 +172,7 @@ class RestoreRate:
         """None while nothing was measured."""
         self._since_ms: int | None = None
         self._read = 0
+        self._least_ms = RATE_MS
 
     def count(self, read: int) -> None:
         """Count offsets that were read."""
@@ -176,15 +180,19 @@ class RestoreRate:
 
     def note(self, now_ms: int, *, behind: bool) -> None:
         """Measure up to now. ``behind``: there are more offsets to read."""
-        if self._since_ms is not None:
-            passed_ms = now_ms - self._since_ms
-            if passed_ms >= RATE_MS and self._read >= RATE_OFFSETS:
-                self.offsets_per_s = max(self.offsets_per_s or 0.0, self._read * 1000 / passed_ms)
-                self._since_ms = None
+        if self._since_ms is None:
+            if behind:
+                self._begin(now_ms, RATE_MS)
+            return
+        passed_ms = now_ms - self._since_ms
+        if passed_ms >= (RATE_SPAN_MS if behind else self._least_ms) and self._read >= RATE_OFFSETS:
+            self.offsets_per_s = max(self.offsets_per_s or 0.0, self._read * 1000 / passed_ms)
+            self._begin(now_ms, RATE_SPAN_MS)  # the rest of a restore may be one step of a quota
         if not behind:
             self._since_ms = None
-        elif self._since_ms is None:
-            self._since_ms, self._read = now_ms, 0
+
+    def _begin(self, now_ms: int, least_ms: int) -> None:
+        self._since_ms, self._read, self._least_ms = now_ms, 0, least_ms
 
 
 def standbys_wait(restoring: Iterable[TaskProgress], budget_records: int, stalled_ms: int, now_ms: int) -> bool:

@@ -13,6 +13,7 @@ from kstreams_assign.restore.progress import (
     PACE_WINDOW_MS,
     RATE_MS,
     RATE_OFFSETS,
+    RATE_SPAN_MS,
     Beginning,
     RestoreRate,
     TaskProgress,
@@ -173,12 +174,19 @@ def test_few_offsets_are_measured_over_a_longer_time():
     assert rate_after((0, 0, True), first, second, third) == 2 * some * 1000 / (4 * RATE_MS)
 
 
-def test_the_fastest_rate_counts():
-    fast, slow = (5 * RATE_OFFSETS, RATE_MS, True), (RATE_OFFSETS, 2 * RATE_MS, False)
-    assert rate_after((0, 0, True), fast, slow) == 5 * RATE_OFFSETS * 1000 / RATE_MS
-    assert rate_after((0, 0, True), (RATE_OFFSETS, RATE_MS, True), (5 * RATE_OFFSETS, 2 * RATE_MS, False)) == (
-        5 * RATE_OFFSETS * 1000 / RATE_MS
-    )
+def test_the_fastest_span_of_a_long_restore_counts():
+    def rate_of(first: int, second: int) -> float | None:
+        return rate_after((0, 0, True), (first, RATE_SPAN_MS, True), (second, 2 * RATE_SPAN_MS, False))
+
+    assert rate_of(5 * RATE_OFFSETS, RATE_OFFSETS) == 5 * RATE_OFFSETS * 1000 / RATE_SPAN_MS
+    assert rate_of(RATE_OFFSETS, 5 * RATE_OFFSETS) == 5 * RATE_OFFSETS * 1000 / RATE_SPAN_MS
+
+
+def test_what_comes_at_once_after_a_wait_for_a_quota_is_not_taken_for_the_rate():
+    """A client may read 5,000 offsets a second, but gets 20,000 within a second every four."""
+    ends_ms = 20_000
+    steps = [(10_000 * (at_ms % 4_000 <= 1_000), at_ms, at_ms < ends_ms) for at_ms in range(0, ends_ms + 1, 1_000)]
+    assert rate_after(*steps) == 5_000
 
 
 def test_what_replicas_read_at_the_ends_of_their_changelogs_is_no_restore():
