@@ -45,9 +45,10 @@ APPLICATION = "situations"
 CHANGELOG = f"{APPLICATION}-{STORE}-changelog"
 COMMAND = (sys.executable, "-m", "bench.situations.process")
 LIMIT_S = 900.0
-WINDOWS = 6
-"""Seconds over which the broker measures a rate. An answer has what may be read in all but one of them, and the next
-comes after all of them, so a quota lets through so much less."""
+WINDOWS = 2
+"""Seconds over which the broker measures a rate. An answer has what may be read in all but one of them, and the next is
+refused until the first is forgotten: twice as long. So half of a quota is read, at steps of two seconds here."""
+OF_A_QUOTA = 0.5
 CLOSE_S = 60.0
 
 
@@ -126,7 +127,7 @@ class Place:
         """From rest to the next rest; return the costs, and how many seconds that took."""
         for slot in range(self._group.processes):
             shutil.rmtree(self._folder / f"state-{slot}", ignore_errors=True)
-        with _records(self._servers, self._group), _limit(self._servers, round(bytes_per_s * WINDOWS / (WINDOWS - 1))):
+        with _records(self._servers, self._group), _limit(self._servers, round(bytes_per_s / OF_A_QUOTA)):
             for slot in situation.before:  # within the limit, too, or the first would restore everything
                 self._start(slot)
             if situation.before:

@@ -6,6 +6,7 @@ The stores and the reader implement the ports of the real restore loop. A store 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from uuid import UUID
 
 from kstreams_assign.errors import StateError, StoreDamaged
@@ -161,30 +162,36 @@ class Reader:
             self._at.pop(partition, None)
 
     def poll(self, timeout_s: float) -> list[ChangelogBatch]:  # noqa: ARG002 - the port's signature
-        behind = self._behind()
-        passed_ms, self.passed_ms = self.passed_ms, 0
-        if not behind:
-            return []
-        share = self._rate * passed_ms // 1000 // len(behind)
+        """Read for the time that passed."""
+        records, self.passed_ms = self._rate * self.passed_ms // 1000, 0
         batches = []
-        for partition, before, end in behind:
-            at = self._at[partition] = min(end, before + share)
+        for partition, share in self._shares(records):
+            before = self._at[partition]
+            at = self._at[partition] = before + share
             self._logs.restored += max(0, min(at, self._goals[partition]) - before)
             batches.append(ChangelogBatch(partition, [], at))
         return batches
 
-    def _behind(self) -> list[tuple[TopicPartition, int, int]]:
-        """Return the partitions with something to read, with position and end of that."""
+    def _shares(self, records: int) -> Iterator[tuple[TopicPartition, int]]:
+        """Divide so many records among the partitions with something to read; what one does not need, others get."""
+        unread = sorted(self._unread().items(), key=itemgetter(1))
+        for others, (partition, needed) in zip(reversed(range(len(unread))), unread, strict=True):
+            share = min(needed, records // (others + 1))
+            records -= share
+            yield partition, share
+
+    def _unread(self) -> dict[TopicPartition, int]:
+        """Return how many records are left in each partition that has any."""
         ends = self._logs.readable
-        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
+        return {name: end - at for name, at in self._at.items() if at < (end := ends[name])}
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         return {partition: Bounds(0, self._logs.changelog_ends[partition]) for partition in partitions}
 
     def left_ms(self) -> int | None:
         """Return the time until the first partition reaches its end; None: all are there."""
-        behind = self._behind()
-        return 1 + min(end - at for _, at, end in behind) * len(behind) * 1000 // self._rate if behind else None
+        unread = self._unread()
+        return 1 + min(unread.values()) * len(unread) * 1000 // self._rate if unread else None
 
     def close(self) -> None:
         """Nothing to close."""

@@ -16,7 +16,7 @@ class Bug:
     """``plant`` takes pytest's monkeypatch; ``first``: seeds from here on soon show the bug.
 
     ``exactly_once``: it shows under this guarantee. ``other_decisions``: one seed in tens of thousands shows it, and
-    this one only where ``least_movement`` decides otherwise about restores and standbys.
+    this one only where ``least_movement`` decides otherwise about restores and standbys, and restores are slower.
     """
 
     name: str

@@ -21,7 +21,7 @@ from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.restore.ports import Bounds
-from kstreams_assign.sim import committing, loop, membership, outputs, producer, transactions
+from kstreams_assign.sim import committing, loop, membership, outputs, producer, restoring, transactions
 from kstreams_assign.sim.checkers import decisions
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.coordinator import Coordinator, Error
@@ -36,11 +36,20 @@ LATER_MS = 60_000
 
 
 def decide_otherwise(patch) -> None:
-    """Restores go on where they are, and standbys are placed for the loss of a process first."""
+    """Restores go on where they are, and are slower; standbys are placed for the loss of a process first."""
     patch.setattr(PreviousState, "restarts", lambda *_: False)
     patch.setattr(assignor, "KEPT_UP_TO", 1)
     patch.setattr(standby_table, "PLACES_MAX", 0)
     patch.setattr(StandbyLimits, "_is_even", lambda *_: True)
+    patch.setattr(restoring, "Reader", WastefulReader)
+
+
+class WastefulReader(Reader):
+    """Gives each partition the same share of the bandwidth, also one that needs less."""
+
+    def _shares(self, records):
+        unread = self._unread()
+        return [(partition, min(needed, records // len(unread))) for partition, needed in unread.items()]
 
 
 class CarelessMutex(ReportMutex):
@@ -225,9 +234,9 @@ def uncommitted_restored(monkeypatch):
 
     def wrong(self):
         ends = self._logs.changelog_ends
-        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
+        return {name: end - at for name, at in self._at.items() if at < (end := ends[name])}
 
-    monkeypatch.setattr(Reader, "_behind", wrong)
+    monkeypatch.setattr(Reader, "_unread", wrong)
 
 
 def layouts_alternate(monkeypatch):

@@ -208,6 +208,19 @@ def test_a_slow_disk_restores_slowly():
     assert reader.left_ms() - 1 == SLOWER * (usual_ms - 1)
 
 
+def test_the_bandwidth_that_a_partition_near_its_end_does_not_need_goes_to_the_others():
+    logs = Logs(Scenario(first_records=20_000, restored_per_s=5_000))
+    near, *far = list(logs.changelog_ends)[:3]
+    reader = Reader(logs, 5_000, Disk(UUID(int=1)))
+    reader.add({near: logs.changelog_ends[near] - 100, far[0]: 0, far[1]: 10_000})
+    reader.passed_ms = 1_000
+    assert {batch.partition: batch.next_offset for batch in reader.poll(0.0)} == {
+        near: logs.changelog_ends[near],
+        far[0]: 2_450,
+        far[1]: 12_450,
+    }
+
+
 @pytest.mark.parametrize("seed", [21_528, 24_704])
 def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them(seed):
     """Tasks that were still in its table were reported as running, closed, and removed with a delay of 0."""

@@ -40,12 +40,6 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
             "compared with Current it saves seconds of suspension, but restores as much in vain",
         ),
         Reason(
-            ("current",),
-            WITH,
-            "the standbys of the first process that leaves are on one process, where even shares leave room for one; "
-            "new replicas are too late for the next one",
-        ),
-        Reason(
             ("delayed", "delayed_bootstrap"),
             WITH,
             "standbys take over at once, so new ones are made for the next processes that leave; tasks without room "
