@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -80,6 +80,8 @@ POLL_GIVEN_UP = (
     "a poll was given up before its answer came, so records may count as polled that you have not seen: "
     "connect again, and bound a poll with timeout_ms"
 )
+CONNECT_AGAIN = "the session is closed: connect again"
+SESSION_CLOSED = "the session was closed by this application: connect again"
 
 
 class Pending:
@@ -109,6 +111,9 @@ class SidecarClient:
         self._answers: dict[int, Message] = {}
         self._number = 0
         self._gave_up_poll = False
+        self._closed: str | None = None
+        """Why the session is over; None while it is open."""
+        self._timeout_s = timeout_s
         self._socket = _connected(address, timeout_s)
         try:
             self.welcome: Mapping[str, Any] = self._call("hello", version=VERSION, token=token)
@@ -123,7 +128,7 @@ class SidecarClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Without ``close``, whatever is not committed is dropped."""
-        self._socket.close()
+        self._hang_up(SESSION_CLOSED)
 
     # --- ops --------------------------------------------------------------------------------
 
@@ -307,7 +312,7 @@ class SidecarClient:
         try:
             self._call("close")
         finally:
-            self._socket.close()
+            self._hang_up(SESSION_CLOSED)
 
     # --- the wire ------------------------------------------------------------------------------
 
@@ -330,35 +335,54 @@ class SidecarClient:
     def _end_behind_given_up_poll(self) -> None:
         """Hang up if a poll was given up: the worker may have counted records as polled that no one has seen."""
         if self._gave_up_poll:
-            self._socket.close()
-            raise SidecarDisconnected(POLL_GIVEN_UP)
+            raise self._hang_up(POLL_GIVEN_UP)
+
+    def _hang_up(self, reason: str) -> SidecarDisconnected:
+        """Close the connection, and return the error that every later method raises; the first reason stays.
+
+        The worker may answer a lost poll later and count its records as polled, so no commit may follow.
+        """
+        self._socket.close()
+        self._closed = self._closed or reason
+        return SidecarDisconnected(self._closed)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise SidecarDisconnected(self._closed)
 
     def _call(self, op: str, **fields: Any) -> Any:
         return self._send(op, fields).result()
 
     def _send(self, op: str, fields: Mapping[str, Any]) -> Pending:
+        self._check_open()
         self._number += 1
         try:
             self._socket.sendall(frame({"id": self._number, "op": op, **fields}))
         except OSError as cause:
-            self._read_farewell()
-            raise SidecarDisconnected(f"{op}: the worker has hung up: {cause}") from cause
+            self._read_rest()
+            lost = self._hang_up(f"{op}: the connection to the worker is lost: {cause}; {CONNECT_AGAIN}")
+            self._take_all()
+            raise lost from cause
         return Pending(self, self._number)
 
     def _receive(self) -> None:
+        self._check_open()
         try:
             data = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError as cause:
+            text = f"no answer from the worker within timeout_s = {self._timeout_s:g} seconds; {CONNECT_AGAIN}"
+            raise self._hang_up(text) from cause
         except OSError as cause:
-            raise SidecarDisconnected(f"no answer from the worker: {cause}") from cause
+            raise self._hang_up(f"no answer from the worker: {cause}; {CONNECT_AGAIN}") from cause
         if not data:
-            raise SidecarDisconnected("the worker has hung up")
+            raise self._hang_up("the worker has hung up")
         self._frames.feed(data)
-        for message in self._messages():
-            self._take(message)
+        self._take_all()
 
-    def _messages(self) -> Iterator[Message]:
+    def _take_all(self) -> None:
+        """Take every complete message. Raises the worker's reason for hanging up, if that is one of them."""
         while (message := self._frames.next()) is not None:
-            yield message
+            self._take(message)
 
     def _take(self, message: Message) -> None:
         if "event" in message:
@@ -368,16 +392,14 @@ class SidecarClient:
         else:
             self._answers[message["id"]] = message
 
-    def _read_farewell(self) -> None:
-        """Why the worker hung up, if it has said so: raises that."""
+    def _read_rest(self) -> None:
+        """Read what the worker sent before it hung up."""
         self._socket.settimeout(0)
         try:
             while data := self._socket.recv(RECEIVE_BYTES):
                 self._frames.feed(data)
         except OSError:
             pass
-        for message in self._messages():
-            self._take(message)
 
 
 def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) -> dict[str, Any]:

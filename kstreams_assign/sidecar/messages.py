@@ -165,7 +165,9 @@ def _entries(value: Any) -> tuple[tuple[bytes, bytes], ...]:
 
 _nullable = (bytes, type(None))
 _RECORD_KEYS = {"topic", "key", "value", "headers", "partition", "timestamp_ms"}
-_PARTITION_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
+_PARTITION_MAX, _OFFSET_MAX, _TIMESTAMP_MAX = 2**31 - 1, 2**63 - 1, 2**63 - 1
+_NO_TIMESTAMP = -1
+"""Of a record without a time (Kafka: ``RecordBatch.NO_TIMESTAMP``); ``poll`` brings it as it is."""
 
 
 def _records(value: Any) -> tuple[Mapping[str, Any], ...]:
@@ -175,8 +177,8 @@ def _records(value: Any) -> tuple[Mapping[str, Any], ...]:
         _text(record["topic"])
         _require(isinstance(record["key"], _nullable) and isinstance(record["value"], _nullable))
         _headers(record.get("headers") or ())
-        _optional_number(record.get("partition"), _PARTITION_MAX)
-        _optional_number(record.get("timestamp_ms"), _OFFSET_MAX)
+        _optional_number(record.get("partition"), 0, _PARTITION_MAX)
+        _optional_number(record.get("timestamp_ms"), _NO_TIMESTAMP, _TIMESTAMP_MAX)
     return tuple(value)
 
 
@@ -188,20 +190,27 @@ def _input_record(value: Any) -> Mapping[str, Any]:
     _text(value["topic"])
     _require(isinstance(value["key"], _nullable) and isinstance(value["value"], _nullable))
     _headers(value.get("headers") or ())
-    for name, most in (("partition", _PARTITION_MAX), ("offset", _OFFSET_MAX), ("timestamp_ms", _OFFSET_MAX)):
-        _require(type(value[name]) is int and 0 <= value[name] <= most)
+    _number(value["partition"], 0, _PARTITION_MAX)
+    _number(value["offset"], 0, _OFFSET_MAX)
+    _number(value["timestamp_ms"], _NO_TIMESTAMP, _TIMESTAMP_MAX)
     return {name: field for name, field in value.items() if name in _INPUT_RECORD_KEYS}
 
 
 def _headers(value: Any) -> None:
+    """Allow every name that a record may have in Kafka: an empty one, too, and one of any length."""
     _require(type(value) is tuple)
     for header in value:
-        _require(type(header) is tuple and len(header) == 2 and isinstance(header[1], _nullable))
-        _text(header[0])
+        _require(type(header) is tuple and len(header) == 2)
+        _require(type(header[0]) is str and isinstance(header[1], _nullable))
 
 
-def _optional_number(value: Any, most: int) -> None:
-    _require(value is None or (type(value) is int and 0 <= value <= most))
+def _number(value: Any, least: int, most: int) -> None:
+    _require(type(value) is int and least <= value <= most)
+
+
+def _optional_number(value: Any, least: int, most: int) -> None:
+    if value is not None:
+        _number(value, least, most)
 
 
 def _offsets(value: Any) -> dict[TopicPartition, int]:

@@ -51,7 +51,7 @@ from kstreams_assign.worker.running import Running
 class _Order:
     """A request that waits for its answer. ``begins``: how many times a task had begun when it arrived.
 
-    Of a commit, ``tasks`` have something in it, and ``failed`` says why some of them went back before it began.
+    Of a commit, ``tasks`` have something in it, and ``failed`` says why it is not committed for some of them.
     """
 
     def __init__(self, port: Port, request: Request, begins: int) -> None:
@@ -83,6 +83,7 @@ class RequestHandler(Labour):
         self.restart: Callable[[], None] = _nothing
         self.queries = QueryRequests()
         self._limits = limits
+        self._exactly_once = exactly_once
         self._session_tasks = SessionTasks(bad_records.sets_aside)
         self._outputs = SessionOutputs(
             bad_records, limits.record_bytes_max, limits.partition_counts, exactly_once=exactly_once
@@ -200,8 +201,15 @@ class RequestHandler(Labour):
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
-        if self._sealed is not None and not self._sealed.tasks.isdisjoint(tasks):
-            self._sealed.failed = f"{', '.join(map(str, tasks))} went back to the commit before: {reason}"
+        """Let the commits fail that hold something of these tasks.
+
+        Exactly once, a commit under way holds all of its tasks or none, and its end says which. At least once, its
+        offsets leave out a task whose store could not be written.
+        """
+        committing = [] if self._exactly_once else self._committing
+        for order in [*committing, *([self._sealed] if self._sealed else [])]:
+            if not order.tasks.isdisjoint(tasks):
+                order.failed = f"{', '.join(map(str, tasks))} went back to the commit before: {reason}"
         self._push("lost", tasks=[*map(str, tasks)], reason=reason)
 
     def assigned(self, generation: int, adopted: Adopted) -> None:

@@ -20,11 +20,11 @@ FRAME_BYTES_MAX = 16 << 20
 LONG_TEXT_MAX = 65_536
 """All of these stand in ``protocol/sidecar.json``, too; here for clients, which read no schema."""
 
-MAP_BYTES_MIN, ARRAY_BYTES_MIN = 20, 4
+MAP_BYTES_MIN, ARRAY_BYTES_MIN = 20, 3
 """A frame has at least so many bytes for each map in it and for each array that is not empty.
 
-The smallest map of the protocol (a record to emit) and the smallest array (a header) have more; smaller maps and arrays
-take up to 90 times their bytes of memory.
+The smallest map of the protocol (a record to emit) has more, and the smallest array (a header with an empty name and no
+value) just these; smaller maps and arrays take up to 90 times their bytes of memory.
 """
 
 _BYTES_FREE = 64

@@ -1,12 +1,14 @@
-"""Clients that give up: a poll that is cancelled commits nothing unseen, and a cancelled connect blocks no other."""
+"""Clients that give up: a poll without its answer commits nothing unseen, and a cancelled connect blocks no other."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.messages import Request
 from kstreams_assign.sidecar.query_requests import Port
 from kstreams_assign.sidecar.server import Server
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, Frames, frame
 
 PATIENCE_S = 30.0
 
@@ -61,6 +64,49 @@ def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
     made = Sidecar(tmp_path)
     yield made
     made.server.stop()
+
+
+class SilentWorker:
+    """Welcomes one session and answers nothing after that. ``reads``: whether it reads what the session sends."""
+
+    def __init__(self, folder: Path, *, reads: bool) -> None:
+        self.address = str(folder / "silent.sock")
+        self.ended = threading.Event()
+        self._stop = threading.Event()
+        self._reads = reads
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.address)
+        self._listener.listen()
+        self._listener.settimeout(PATIENCE_S)
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        session, _ = self._listener.accept()
+        with session:
+            frames = Frames(FRAME_BYTES_MAX)
+            while (hello := frames.next()) is None:
+                frames.feed(session.recv(1 << 16))
+            session.sendall(frame({"id": hello["id"], "ok": {}}))
+            if not self._reads:
+                self._stop.wait()
+            while session.recv(1 << 16):
+                pass
+            self.ended.set()
+
+
+@contextmanager
+def silent_worker(folder: Path, *, reads: bool = True) -> Iterator[SilentWorker]:
+    worker = SilentWorker(folder, reads=reads)
+    try:
+        yield worker
+    finally:
+        worker.stop()
 
 
 async def give_up_a_poll(sidecar: Sidecar, session: AsyncSidecarClient) -> None:
@@ -109,10 +155,52 @@ def test_a_poll_that_ctrl_c_ends_is_not_committed(sidecar: Sidecar, call: str, m
             waiting.setattr(session, "_receive", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 session.poll()
-        with pytest.raises(SidecarDisconnected, match="a poll was given up"):
-            getattr(session, call)()
+        for method in (call, call, "tasks"):
+            with pytest.raises(SidecarDisconnected, match="a poll was given up"):
+                getattr(session, method)()
     assert sidecar.work.left.wait(PATIENCE_S)
     assert sidecar.work.ops == ["poll"]
+
+
+def test_a_session_ends_when_a_poll_is_not_answered_in_time(sidecar: Sidecar) -> None:
+    """The worker may answer later and count records as polled, so no method may go on in that session."""
+    late = r"within timeout_s = 1 seconds; .*: connect again"
+    sidecar.start()
+    with SidecarClient(sidecar.address, timeout_s=1.0) as session:
+        with pytest.raises(SidecarDisconnected, match=late):
+            session.poll()
+        for call in ("commit", "commit_later", "poll", "poll_columns", "poll_with_timers", "tasks", "close"):
+            with pytest.raises(SidecarDisconnected, match=late):
+                getattr(session, call)()
+        assert sidecar.work.left.wait(PATIENCE_S), "the worker sees the end while the application keeps the client"
+    assert sidecar.work.ops == ["poll"]
+
+
+def test_a_session_ends_when_a_commit_sent_ahead_is_not_answered_in_time(tmp_path: Path) -> None:
+    with silent_worker(tmp_path) as worker, SidecarClient(worker.address, timeout_s=1.0) as session:
+        commits = [session.commit_later({"orders-0": offset}) for offset in (11, 12)]
+        for commit in commits:
+            with pytest.raises(SidecarDisconnected, match="within timeout_s = 1 seconds"):
+                commit.result()
+        assert worker.ended.wait(PATIENCE_S)
+
+
+def test_a_session_ends_when_a_request_cannot_be_sent_whole(tmp_path: Path) -> None:
+    """The rest of a frame that was cut off would be read from the next request."""
+    with silent_worker(tmp_path, reads=False) as worker, SidecarClient(worker.address, timeout_s=1.0) as session:
+        for call in (lambda: session.put("0_0", "totals", {b"k": bytes(8 << 20)}), session.tasks):
+            with pytest.raises(
+                SidecarDisconnected, match=r"put: the connection to the worker is lost: .*connect again"
+            ):
+                call()
+
+
+def test_a_session_that_was_closed_says_so(sidecar: Sidecar) -> None:
+    sidecar.start()
+    with SidecarClient(sidecar.address) as session:
+        session.close()
+        with pytest.raises(SidecarDisconnected, match="closed by this application"):
+            session.tasks()
 
 
 def test_a_connect_that_is_cancelled_lets_the_next_ones_in(sidecar: Sidecar) -> None:

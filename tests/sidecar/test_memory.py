@@ -114,5 +114,10 @@ def test_small_messages_have_a_minimum_of_memory() -> None:
     assert list(islice(unpack(msgpack.packb({"headers": [[]] * 1000}))["headers"], 2)) == [(), ()]
 
 
+def test_a_record_may_have_many_headers_of_the_smallest_kind() -> None:
+    headers = [["", None]] * 1_000
+    assert unpack(msgpack.packb({"headers": headers}))["headers"] == tuple(map(tuple, headers))
+
+
 def test_the_protocol_names_the_bounds() -> None:
     assert (PROTOCOL["map_bytes_min"], PROTOCOL["array_bytes_min"]) == (MAP_BYTES_MIN, ARRAY_BYTES_MIN)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kstreams_assign.sidecar
 from kstreams_assign.errors import SidecarRefused
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.sidecar.client import InputRecord, rejection
 from kstreams_assign.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
-from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION
+from kstreams_assign.sidecar.poll import Batch, as_records
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Message, pack, unpack
 
 GOOD = {
     "integer": 1,
@@ -52,7 +57,9 @@ BAD = {
         ({"topic": "t", "key": "k", "value": b"v"},),
         ({"topic": "t", "key": b"k", "value": b"v", "partition": -1},),
         ({"topic": "t", "key": b"k", "value": b"v", "timestamp_ms": 2**63},),
+        ({"topic": "t", "key": b"k", "value": b"v", "timestamp_ms": -2},),
         ({"topic": "t", "key": b"k", "value": b"v", "headers": ((b"h", b"v"),)},),
+        ({"topic": "t", "key": b"k", "value": b"v", "headers": (("h", "v"),)},),
         ({"topic": "t", "key": b"k", "value": b"v", "more": 1},),
         (7,),
     ),
@@ -63,8 +70,12 @@ BAD = {
         {**_RECORD, "offset": -1},
         {**_RECORD, "partition": True},
         {**_RECORD, "timestamp_ms": "1"},
+        {**_RECORD, "timestamp_ms": -2},
+        {**_RECORD, "timestamp_ms": 2**63},
         {**_RECORD, "value": "v"},
         {**_RECORD, "headers": ((b"h", b"v"),)},
+        {**_RECORD, "headers": ((None, b"v"),)},
+        {**_RECORD, "headers": (("h",),)},
         {**_RECORD, "more": 1},
     ),
     "long_text": ("x" * 65_537, b"x", 7),
@@ -122,6 +133,33 @@ def test_a_missing_field_gets_its_default_or_none_or_is_refused(op, name, spec):
 def test_a_message_that_is_not_a_request_is_refused(message):
     with pytest.raises(SidecarRefused, match="bad_request"):
         read_request(message)
+
+
+def over_the_wire(message: Message) -> Message:
+    return unpack(pack(message))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record("orders", 3, 7, 5, b"k", b"v", [("", b"x")]),
+        Record("orders", 3, 7, 5, b"k", b"v", [("n" * 70_000, None), ("h", b"x")]),
+        Record("orders", 3, 7, -1, b"k", b"v"),
+    ],
+    ids=["an empty header name", "a long header name", "no time"],
+)
+def test_a_record_can_be_rejected_and_emitted_on_as_poll_brings_it(record):
+    running = SimpleNamespace(task=SimpleNamespace(id=TaskId(0, 3)))
+    answer = over_the_wire({"id": 1, "ok": as_records([Batch(running, TopicPartition("orders", 3), [record])])})
+    (polled,) = [InputRecord(**fields) for fields in answer["ok"]["records"]]
+    reject = {"id": 2, "op": "reject", **rejection(polled, "ValueError: bad", undo=False)}
+    fields = read_request(over_the_wire(reject)).fields
+    headers = None if record.headers is None else tuple(record.headers)
+    assert (fields["task"], Record(**fields["record"])) == (TaskId(0, 3), record._replace(headers=headers))
+    output = {name: getattr(polled, name) for name in ("key", "value", "headers", "timestamp_ms")}
+    emit = {"id": 3, "op": "emit", "task": "0_3", "records": [{"topic": "out", **output}]}
+    (emitted,) = read_request(over_the_wire(emit)).fields["records"]
+    assert emitted == {"topic": "out", "key": b"k", "value": b"v", "headers": headers, "timestamp_ms": record[3]}
 
 
 def test_clients_without_the_schema_have_the_same_numbers():

@@ -20,6 +20,7 @@ from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.dead_letters import read_dead_letter
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.record import Record
@@ -60,11 +61,11 @@ class Port:
 class Stand:
     """A handler with one running task, in a loop that takes orders at once; the test acts as the processor."""
 
-    def __init__(self, stores: RocksTaskStores, on_error: OnError = "fail") -> None:
+    def __init__(self, stores: RocksTaskStores, on_error: OnError = "fail", *, exactly_once: bool = False) -> None:
         settings = {"application_id": "app", "bootstrap_servers": "localhost:1"}
         config = Config(**settings, errors_dead_letter_queue_topic_name="dead")
         self.bad_records = BadRecords([on_error], config)
-        self.handler = RequestHandler(Limits(records_max=100), self.bad_records)
+        self.handler = RequestHandler(Limits(records_max=100), self.bad_records, exactly_once=exactly_once)
         self.rewound: dict[TopicPartition, int] = {}
         self.reported: list[Event] = []
         self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
@@ -219,6 +220,36 @@ def test_a_failed_commit_is_answered_with_its_error_and_the_lost_tasks(stand, en
     stand.handler.dropped("fenced")
     assert stand.port.events[-1] == {"event": "lost", "tasks": ["0_0"], "reason": "fenced"}
     assert stand.port.answers[stand.put(b"k")] == "task_migrated"
+
+
+def commit_and_lose(stand: Stand, task: TaskId, *, deferred: bool = False) -> object:
+    """Commit what ``TASK`` polled, let the store of a task fail meanwhile, and return the reply to the commit."""
+    polled(stand, 10)
+    stand.put(b"k")
+    commit = stand.ask("commit")
+    stand.commit_begins()
+    if deferred:
+        stand.handler.commit_ends(CommitEnd.DEFERRED)
+    stand.handler.ends(task)
+    stand.handler.failed([task], "its store cannot be written")
+    stand.handler.commit_ends(CommitEnd.DONE)
+    return stand.port.answers[commit]
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_at_least_once_a_commit_fails_for_a_task_whose_offsets_it_leaves_out(stand: Stand, deferred: bool) -> None:
+    assert commit_and_lose(stand, TASK, deferred=deferred) == "commit_failed"
+    assert stand.port.events[-1] == {"event": "lost", "tasks": ["0_0"], "reason": "its store cannot be written"}
+
+
+def test_a_commit_is_done_that_holds_nothing_of_the_task_that_failed(stand: Stand) -> None:
+    stand.begin_another()
+    assert commit_and_lose(stand, OTHER_TASK) == 7
+
+
+def test_exactly_once_a_commit_is_done_whose_store_cannot_be_written(stand: Stand) -> None:
+    """The store follows the transaction, which holds the offsets; the changelog restores it."""
+    assert commit_and_lose(Stand(stand.stores, exactly_once=True), TASK) == 7
 
 
 def test_a_session_that_ends_loses_its_writes_and_its_records_are_read_again(stand):
@@ -417,6 +448,30 @@ def test_only_a_polled_record_that_is_not_committed_can_be_rejected(rejecting: S
     rejecting.commit_begins()
     assert reject(rejecting, offset) == "bad_offset"
     assert dead_letters(rejecting) == []
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, LAST_MS])
+def test_a_record_is_rejected_and_emitted_on_whatever_its_headers_and_time(rejecting: Stand, timestamp_ms: int) -> None:
+    headers = (("", b"empty"), ("n" * 70_000, None))
+    number = rejecting.ask("poll", max_records=10)
+    rejecting.handler.work(rejecting.running, INPUT, [Record("orders", 0, 10, timestamp_ms, b"k", b"v", list(headers))])
+    rejecting.handler.turn()
+    (record,) = rejecting.port.answers[number]["records"]
+    output = {"topic": "out", **{name: record[name] for name in ("key", "value", "timestamp_ms")}, "headers": headers}
+    assert rejecting.port.answers[rejecting.ask("emit", task="0_0", records=(output,))] == 1
+    rejecting.ask("put", task="0_0", store="stamped", keys=(b"k",), values=(b"v",))
+    fields = {name: field for name, field in record.items() if name != "task"}
+    reject_fields = {"task": "0_0", "record": {**fields, "headers": headers}, "exception": "ValueError: bad"}
+    answer = rejecting.ask("reject", **reject_fields)
+    assert rejecting.port.answers[answer] == {"response": "dead_letter", "undone": False}
+    rejecting.ask("commit")
+    rows = {row[0]: row for row in rejecting.running.workspace.unsent()}
+    assert rows["out"] == ("out", b"k", b"v", headers, None, timestamp_ms)
+    assert (rows["dead"][3][:2], rows["dead"][5]) == (headers, timestamp_ms)
+    letter = read_dead_letter(Record("dead", 0, 0, timestamp_ms, b"k", b"v", list(rows["dead"][3])))
+    assert letter is not None
+    assert letter.record == Record("orders", 0, 10, timestamp_ms, b"k", b"v", list(headers))
+    assert rejecting.commit_begins() == (set(), {INPUT: 11})
 
 
 def test_a_rejected_record_is_skipped_where_on_error_says_so(stand: Stand) -> None:
