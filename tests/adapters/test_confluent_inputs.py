@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
+from kstreams_assign.adapters.confluent.feed import Taken
 from kstreams_assign.adapters.confluent.inputs import records_of
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
@@ -265,6 +266,19 @@ def test_an_offset_that_is_gone_is_not_raised_for_a_partition_that_left_in_the_m
     inputs.remove([left])
     inputs.add({back: 0})
     Collected(inputs).until_offset(back, 0)
+
+
+def test_an_offset_that_is_gone_is_raised_while_other_partitions_always_have_records(inputs, monkeypatch):
+    lost = TopicPartition("lost", 0)
+    found = iter([{lost: 7}])
+    monkeypatch.setattr(
+        inputs._feed, "take", lambda *_: Taken([Message(topic="busy", partition=0, offset=1)], {}, next(found, {}))
+    )
+    assert [record.topic for record in inputs.poll(10, 0)[TopicPartition("busy", 0)]] == ["busy"]
+    with pytest.raises(OffsetOutOfRange, match="lost-0 at 7") as raised:
+        inputs.poll(10, 0)
+    assert raised.value.positions == {lost: 7}
+    assert inputs.poll(10, 0)
 
 
 def test_an_offset_that_is_gone_is_not_kept_back_until_a_record_comes(inputs):

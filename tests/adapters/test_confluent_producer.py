@@ -73,6 +73,18 @@ def test_a_key_goes_to_the_partition_that_java_would_choose(broker, admin, produ
     assert partition_by_key == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in keys}
 
 
+def test_a_record_keeps_its_time_also_the_first_of_1970_and_none_at_all(broker, admin, producer):
+    topic, before_ms = new_topic(admin, 1), int(time.time() * 1000)
+    times_ms = [5, -1, 0, 1, None, before_ms]
+    for time_ms in times_ms:
+        producer.produce(topic, 0, b"k", b"v", timestamp_ms=time_ms)
+    producer.flush(PATIENCE_S)
+    kinds_and_times = [message.timestamp() for message in read_all(broker, topic, len(times_ms))]
+    sent_ms = kinds_and_times.pop(4)[1]
+    assert before_ms <= sent_ms <= time.time() * 1000
+    assert [at for _, at in kinds_and_times] == [5, -1, 1, 1, before_ms]
+
+
 def test_records_of_a_partition_stay_in_order_and_are_written_once(broker, admin, producer):
     topic = new_topic(admin, 1)
     for number in range(2000):

@@ -87,7 +87,9 @@ class InputConsumer:
         before has been handed out; they are removed, and may be added again elsewhere.
         Raises ``BrokerError`` for what waiting does not mend. A broker out of reach just brings nothing.
         """
-        taken = self._feed.take(max_records, 0 if self._gone else timeout_s)
+        if self._gone:  # what was read before has been handed out, and the feed brings no more of these
+            self._raise_gone()
+        taken = self._feed.take(max_records, timeout_s)
         self._gone |= taken.out_of_range
         if not taken.messages and self._gone:
             self._raise_gone()

@@ -33,6 +33,8 @@ Delivered = Callable[[KafkaError | None, Message], None]
 _PROPAGATION_MAX_MS = 30_000
 """librdkafka's own."""
 _NOW = 0
+_EARLIEST = 1
+"""The client cannot send the time 0, which it takes for ``_NOW``."""
 _ROOM_TRY_S = 0.01
 _REPORTS_MAX = 10_000
 """Records sent ahead whose reports may wait for the next commit; the client's queue holds 100,000 by default."""
@@ -252,4 +254,5 @@ def _arguments(row: Row, delivered: Delivered) -> tuple[Any, ...]:
     """What the client's ``produce`` takes, by position: keywords cost more, for each record."""
     topic, key, value, headers, partition, timestamp_ms = row
     at = ANY_PARTITION if partition is None else partition
-    return topic, value, key, at, delivered, None, timestamp_ms or _NOW, list(headers) if headers else None
+    time_ms = _NOW if timestamp_ms is None else timestamp_ms or _EARLIEST
+    return topic, value, key, at, delivered, None, time_ms, list(headers) if headers else None
