@@ -202,7 +202,11 @@ Effect = Order | Announcement
 
 
 class Membership:
-    """The machine. Times are wall-clock milliseconds from the caller."""
+    """The machine. Times are wall-clock milliseconds from the caller: the group's dates are wall-clock times.
+
+    A clock that is set back moves the dates that are kept here, by what the turn before has seen. Otherwise this member
+    would ask for a rebalance late by the whole step, and tasks that wait for a process would have no owner for as long.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -212,7 +216,7 @@ class Membership:
         self._restarting = self._restart_reported = self._leaves = False
         self._leaves_at_ms: int | None = None
         self._awaited_since_ms = 0
-        self._joined_ms = self._elected_ms = 0
+        self._joined_ms = self._elected_ms = self._seen_ms = 0
         self._loads = OwnLoads(profile.process_id, profile.trailer.balance_by, profile.loads_interval_ms)
         self._error_code = ErrorCode.NONE
         self._end: ShutdownRequested | None = None
@@ -230,7 +234,18 @@ class Membership:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Handle one event and return the effects in order."""
+        if now_ms < self._seen_ms:
+            self._set_back(self._seen_ms - now_ms)
+        self._seen_ms = now_ms
         return self._REACTIONS[type(event)](self, event, now_ms)
+
+    def _set_back(self, step_ms: int) -> None:
+        self._member.set_back(step_ms)
+        self._joined_ms -= step_ms
+        self._elected_ms -= step_ms
+        self._awaited_since_ms -= step_ms
+        if self._leaves_at_ms is not None:
+            self._leaves_at_ms -= step_ms
 
     # --- looking ---------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH = 25, 110
 FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID = 82, 111
 
+GROUP_ID_NOT_FOUND = 69
+"""A join creates the group, so it is refused because the group is of another protocol. To a member it means that the
+group was deleted (Kafka: ``GroupMetadataManager.getOrCreateStreamsGroup`` and ``getStreamsGroupOrThrow``)."""
+
 AGAIN = frozenset({LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR})
 """The coordinator loads or has moved: send the heartbeat again, to the coordinator of then."""
 
@@ -35,10 +39,10 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
     30: (BrokerError, "GROUP_AUTHORIZATION_FAILED", "allow this member to read the group"),
     35: (ConfigError, "UNSUPPORTED_VERSION", _STREAMS_OFF),
     42: (ConfigError, "INVALID_REQUEST", "the brokers refuse what this member reports of itself"),
-    69: (
+    GROUP_ID_NOT_FOUND: (
         ConfigError,
         "GROUP_ID_NOT_FOUND",
-        "the group was deleted, or has members of another protocol: end those first, or change application_id",
+        "the group has members of another protocol: end those first, or change application_id",
     ),
     81: (ConfigError, "GROUP_MAX_SIZE_REACHED", "raise group.streams.max.size of the brokers, or start fewer members"),
     FENCED_INSTANCE_ID: (

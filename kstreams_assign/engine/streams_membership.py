@@ -22,7 +22,8 @@ from kstreams_assign.engine.streams_errors import (
     AGAIN,
     FENCED,
     FENCED_INSTANCE_ID,
-    UNKNOWN_MEMBER_ID,
+    FENCED_MEMBER_EPOCH,
+    GROUP_ID_NOT_FOUND,
     UNRELEASED_INSTANCE_ID,
     refusal,
 )
@@ -100,7 +101,8 @@ class State(Enum):
     MEMBER = "member"
     FENCED = "fenced"  # out of the group; it joins again once the tasks are dropped
     STALLED = "stalled"  # it has left until the call of the user's function returns
-    CLOSED = "closed"  # its tasks are being closed, or an error has ended it; no heartbeat is due
+    CLOSING = "closing"  # its tasks are being closed; heartbeats keep its place, and nothing more is adopted
+    CLOSED = "closed"  # an error has ended it, or it has no tasks to close; no heartbeat is due
 
     __hash__ = object.__hash__
 
@@ -166,7 +168,8 @@ class StreamsMembership:
 
     def due_ms(self) -> int | None:
         """Return when a heartbeat is due; None while one is under way, or none is to be sent."""
-        if self.state not in (State.JOINING, State.MEMBER) or self._sent_ms is not None or self._looking_up:
+        beats = self.state in (State.JOINING, State.MEMBER, State.CLOSING)
+        if not beats or self._sent_ms is not None or self._looking_up:
             return None
         return self._due_ms
 
@@ -299,15 +302,17 @@ class StreamsMembership:
         self.epoch, self.accepted_ms = response.member_epoch, sent_ms
         if self.state is State.CLOSED:
             return []
-        self.state, self._failures, self._releases = State.MEMBER, 0, 0
-        self._was_released = False
-        self._interval_ms = response.heartbeat_interval_ms
-        self._offsets_interval_ms = response.task_offset_interval_ms
-        self._acceptable_lag = response.acceptable_recovery_lag
+        self._failures, self._interval_ms = 0, response.heartbeat_interval_ms
         self._be_due(sent_ms + self._interval_ms)
-        awaiting = self._look_for_awaited(response, sent_ms)
         if self._sent_shutdown:
             self._shutdown = False
+        if self.state is State.CLOSING:
+            self._unsure = False  # the epoch is known, and no tasks are adopted any more
+            return []
+        self.state, self._releases, self._was_released = State.MEMBER, 0, False
+        self._offsets_interval_ms = response.task_offset_interval_ms
+        self._acceptable_lag = response.acceptable_recovery_lag
+        awaiting = self._look_for_awaited(response, sent_ms)
         self._endpoint_epoch = response.endpoint_information_epoch
         if response.partitions_by_user_endpoint is not None:
             self.hosts = response.partitions_by_user_endpoint
@@ -317,9 +322,13 @@ class StreamsMembership:
     def _refused(self, response: StreamsHeartbeatResponse, now_ms: int) -> list[Effect]:
         if response.error_code in AGAIN:
             return self._send_again(now_ms)
-        if response.error_code in FENCED:
-            self._is_known = response.error_code != UNKNOWN_MEMBER_ID
-            return self._join_again(f"the group went on without this member: {response.error_message}")
+        lost = f"the group went on without this member: {response.error_message}"
+        if response.error_code in FENCED or (response.error_code == GROUP_ID_NOT_FOUND and self.epoch != JOIN_EPOCH):
+            self._is_known = response.error_code == FENCED_MEMBER_EPOCH
+            return self._join_again(lost)
+        if self.state is State.CLOSING:
+            self.state = State.CLOSED
+            return self._forget(lost) if response.error_code == FENCED_INSTANCE_ID else []
         if response.error_code == UNRELEASED_INSTANCE_ID:
             self._releases += self._was_released
             if self._releases < RELEASES_MAX:
@@ -327,7 +336,7 @@ class StreamsMembership:
         profile = self._profile
         end = self._end(refusal(profile.group_id, response.error_code, response.error_message, profile.instance_id))
         if response.error_code == FENCED_INSTANCE_ID and self.epoch != JOIN_EPOCH:
-            return [*self._forget(f"the group went on without this member: {response.error_message}"), *end]
+            return [*self._forget(lost), *end]
         return end
 
     def _release(self, now_ms: int) -> list[Effect]:
@@ -457,8 +466,11 @@ class StreamsMembership:
         return self._join_again(event.reason)
 
     def _join_again(self, reason: str) -> list[Effect]:
-        """Join again once the tasks are dropped: under the next epoch the brokers would take what is left of them."""
-        self.state, self._failures = State.FENCED, 0
+        """Join again once the tasks are dropped: under the next epoch the brokers would take what is left of them.
+
+        A member that is closing only drops them.
+        """
+        self.state, self._failures = State.CLOSED if self.state is State.CLOSING else State.FENCED, 0
         return self._forget(reason)
 
     def _dropped(self, _event: TasksDropped, now_ms: int) -> list[Effect]:
@@ -485,11 +497,11 @@ class StreamsMembership:
         return []
 
     def _call_stalled(self, _event: CallStalled, _now_ms: int) -> list[Effect]:
-        if self.state not in (State.JOINING, State.MEMBER, State.FENCED):
+        if self.state not in (State.JOINING, State.MEMBER, State.FENCED, State.CLOSING):
             return []
         leave: list[Effect] = [SendLeave(self._leave())] if self._is_known else []
         drop = [] if self._dropping else self._forget(STALLED)
-        self.state, self._sent_ms = State.STALLED, None
+        self.state, self._sent_ms = State.CLOSED if self.state is State.CLOSING else State.STALLED, None
         return leave + drop
 
     def _call_returned(self, _event: CallReturned, now_ms: int) -> list[Effect]:
@@ -503,8 +515,14 @@ class StreamsMembership:
         return []
 
     def _close_asked(self, _event: CloseAsked, _now_ms: int) -> list[Effect]:
-        """Keep the epoch, so that what runs can be committed; nothing more is adopted. ``leaving_request`` ends it."""
-        self.state = State.CLOSED
+        """Keep the place in the group while tasks run; adopt nothing more. ``leaving_request`` ends it.
+
+        Without heartbeats, a call that outlasts the session would lose its commit, and others would run its tasks.
+        """
+        if self.state in (State.MEMBER, State.CLOSING):
+            self.state, self._looking_up = State.CLOSING, False
+        else:
+            self.state = State.CLOSED
         return []
 
     def _end(self, cause: KStreamsAssignError) -> list[Effect]:

@@ -5,8 +5,8 @@ order; it reports back with further events (``task_events``).
 
 These rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
 leave. Stores are not handed over while a commit is under way, as it may read and write them. While the group rebalances
-a commit begins by itself only if its records have time to arrive: no heartbeat renews the session meanwhile. At least
-once, outputs leave before their commit under a lease that outlasts them.
+a commit begins by itself, or for a task that starts again, only if its records have time to arrive: no heartbeat renews
+the session meanwhile. At least once, outputs leave before their commit under a lease that outlasts them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Tasks:
     @property
     def commit_is_near(self) -> bool:
         """Whether a commit is under way, or begins in the next turn."""
-        return self._tasks.committing or bool(self._wait_for_next)
+        return self._tasks.committing or self._must_begin
 
     def is_due(self, now_ms: int, *, full: bool) -> bool:
         """Return whether ``Turned`` has something to do."""
@@ -296,13 +296,23 @@ class Tasks:
         effects = self._tasks.restore_paused(now_ms)
         if self._tasks.committing:
             return effects
-        due = now_ms >= self._next_commit_ms or event.full
-        if self._wait_for_next or (due and self._may_commit(event)):
+        due = now_ms >= self._next_commit_ms or event.full or self._wait_for_next
+        if self._must_begin or (due and self._may_commit(event)):
             return [*effects, *self._begin_commit(now_ms)]
         return effects
 
+    @property
+    def _must_begin(self) -> bool:
+        """Whether a commit begins in the next turn, however long the session lasts.
+
+        While the group rebalances, a task that only starts again waits: a commit after the lease loses all tasks.
+        """
+        if self._rejoining:
+            return any(not isinstance(waiting, _StartAgain) for waiting in self._wait_for_next)
+        return bool(self._wait_for_next)
+
     def _may_commit(self, event: Turned) -> bool:
-        """Return whether a commit may begin that nothing waits for."""
+        """Return whether a commit may begin that need not begin at once."""
         if self._fenced:
             return False
         if event.joined and not self._rejoining:

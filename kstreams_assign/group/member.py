@@ -199,6 +199,11 @@ class Member:
         """Forget what is to be joined for: no request is pending, and no date is set."""
         self.wish, self.rejoin_at_ms = None, NO_PROBE_MS
 
+    def set_back(self, step_ms: int) -> None:
+        """Move the date by as much as the wall clock was set back: just as much time is left as before."""
+        if self.rejoin_at_ms not in (0, NO_PROBE_MS):
+            self.rejoin_at_ms -= step_ms
+
     def _wish_granted(self, now_ms: int) -> list[Action]:
         """Start the next rejoin if the member is stable and a request is pending or its date has come."""
         if self.state is not State.STABLE:

@@ -281,6 +281,9 @@ class Membership:
         """End ``run``. The group is left by ``leave``, once the tasks are closed."""
         self.handle(machine.CloseAsked())
 
+    def keep_place(self, _leaves: threading.Event) -> None:
+        """Do nothing: the client's own thread sends heartbeats until ``leave``."""
+
     def leave(self, timeout_s: float, operation: str | None = None) -> None:
         """Disconnect, and leave the group or stay in it, as ``operation`` or else the settings say; who drained leaves.
 

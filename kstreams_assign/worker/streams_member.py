@@ -77,6 +77,7 @@ _STATES: Mapping[engine.State, machine.State] = {
     engine.State.MEMBER: machine.State.STABLE,
     engine.State.FENCED: machine.State.JOINING,
     engine.State.STALLED: machine.State.UNJOINED,
+    engine.State.CLOSING: machine.State.CLOSED,
     engine.State.CLOSED: machine.State.CLOSED,
 }
 """Where a member stands, in the words of a classic group."""
@@ -285,7 +286,18 @@ class StreamsMember:
             raise self._cause
 
     def _is_closed(self) -> bool:
-        return self._engine.state is engine.State.CLOSED
+        return self._engine.state in (engine.State.CLOSING, engine.State.CLOSED)
+
+    def keep_place(self, leaves: threading.Event) -> None:
+        """Send heartbeats from the end of ``run`` until ``leaves`` is set, as tasks still run.
+
+        It ends early if the group went on without this member, or refuses its heartbeats: ``leave`` reports why.
+        """
+        with suppress(BrokerError):
+            while self._engine.state is engine.State.CLOSING and not leaves.wait(self._patience_s()):
+                self._watch_calls()
+                self._beat()
+                self._send_all()
 
     def _start(self, known: str | None) -> None:
         """Join once the state of what this process will get is warm; at once if the group keeps tasks for it."""
@@ -317,8 +329,7 @@ class StreamsMember:
         self._wake.clear()
         self._watch_calls()
         self._beat()
-        while self._to_send:
-            self._send(self._to_send.pop(0))
+        self._send_all()
         self._assignments.turn()
         if (warnings := self._status.news(_now_ms())) is not None:
             self._log.emit(GroupStatusEvent(warnings=warnings))
@@ -346,6 +357,10 @@ class StreamsMember:
                 self._drained()  # no task is left that others could warm up
 
     # --- what is sent ------------------------------------------------------------------------
+
+    def _send_all(self) -> None:
+        while self._to_send:
+            self._send(self._to_send.pop(0))
 
     def _send(self, effect: do.SendHeartbeat | do.SendLeave | do.LookUpAssignment) -> None:
         match effect:
@@ -422,7 +437,7 @@ class StreamsMember:
         self.handle(ShutdownAsked())
 
     def close(self) -> None:
-        """End ``run``. The group is left by ``leave``, once the tasks are closed."""
+        """End ``run``. The group is left by ``leave``, once the tasks are closed; ``keep_place`` lasts until then."""
         self.handle(machine.CloseAsked())
 
     def leave(self, timeout_s: float, operation: str | None = None) -> None:

@@ -88,6 +88,8 @@ LOOKUP_TIMEOUT_S = 5.0
 LIMIT_TIMEOUT_S = 2.0
 """All restores wait while the committed offset of a source topic is looked up."""
 LEAVE_TIMEOUT_S = 5.0
+LAST_HEARTBEAT_S = 1.0
+"""How long leaving the group waits for the answer to a heartbeat; brokers that are away answer none."""
 PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
 
@@ -127,6 +129,7 @@ class Working:
         self._log = log
         self._ending = ending
         self._stopped = threading.Event()
+        self._keeping_place: threading.Thread | None = None
         self._failures: list[BaseException] = []
         self._requested: list[Request] = []
         self._leaves_at_ms: int | None = None
@@ -274,6 +277,8 @@ class Working:
             keeping.join()
             self._stopped.set()
             upkeep.join()
+            if self._keeping_place is not None:
+                self._keeping_place.join(LAST_HEARTBEAT_S)
             try:
                 self._disconnect(operation())
             finally:  # after the group was left, which is not to wait for it
@@ -293,6 +298,7 @@ class Working:
             self._ending.set()
             self._membership.close()
             membership.join()
+            self._keeping_place = self._start("membership", lambda: self._membership.keep_place(self._stopped))
             self._processor.stop()
             processing.join()
             self._processor.settle()

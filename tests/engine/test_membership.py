@@ -29,11 +29,12 @@ from kstreams_assign.model import (
     HostInfo,
     TopicPartition,
 )
-from kstreams_assign.wire import GroupTrailer, MemberTrailer
+from kstreams_assign.wire import AwaitedProcess, GroupTrailer, MemberTrailer
 from tests.engine.member_machine import (
     KEPT,
     NOTHING,
     NOW_MS,
+    OTHER,
     PROCESS,
     PROMISED,
     QUIET,
@@ -47,6 +48,8 @@ from tests.engine.member_machine import (
     info,
     inputs,
 )
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -276,6 +279,47 @@ def test_a_stable_member_asks_for_a_rebalance(turn: Turned, again: bool, date_ms
     assert machine.handle(turn) == ([] if reason is None else [member.Commit()])
     if reason is not None:
         assert machine.reason() == reason
+
+
+@pytest.mark.parametrize("step_ms", [0, 1, HOUR_MS])
+def test_a_wall_clock_that_is_set_back_delays_no_rebalance_that_is_due(step_ms: int) -> None:
+    """The group may wait for a process that restarts: its tasks have no owner until then."""
+    machine = Machine()
+    machine.now_ms = 2 * HOUR_MS
+    waits = AwaitedProcess(300_000, active=(T[1],))
+    adopted = active(RUNS, next_rebalance_ms=machine.now_ms + 300_000, awaited={OTHER: waits})
+    machine.join(adopted)
+    asked_ms = None
+    for passed_ms in range(0, 301_000, 500):
+        machine.now_ms = 2 * HOUR_MS + passed_ms - (step_ms if passed_ms >= 100_000 else 0)
+        if machine.handle(QUIET) == [member.Commit()]:
+            asked_ms = passed_ms
+            break
+    assert asked_ms == (300_500 if step_ms else 300_000), "only the time between two turns is not known"
+    left = machine.engine.awaited(machine.now_ms)
+    assert left is not None
+    assert sum(process.left_ms for process in left.values()) <= 500
+
+
+def test_a_wall_clock_that_is_set_back_leaves_dates_alone_that_are_none(machine: Machine) -> None:
+    machine.now_ms -= 5_000
+    assert machine.handle(QUIET) == []
+    assert machine.engine.due_ms == NO_PROBE_MS
+
+
+def test_a_wall_clock_that_is_set_back_makes_a_member_that_restarts_leave_no_later() -> None:
+    machine = Machine()
+    machine.join(active(RUNS))
+    machine.handle(engine.RestartAsked(), member.WorkCommitted(), engine.Elected())
+    machine.report()
+    machine.handle(engine.Elected())
+    machine.receive(active(RUNS, awaited={PROCESS: AwaitedProcess(300_000, active=(RUNS,))}), generation=2)
+    machine.handle(member.TasksReleased(2), MutexReleased(held=True))
+    assert machine.handle(QUIET) == []
+    machine.now_ms -= 9_000
+    assert machine.handle(QUIET) == []
+    machine.now_ms += engine.OTHERS_LEARN_WITHIN_MS
+    assert machine.handle(QUIET) == [engine.RestartAnnounced(awaited=True)]
 
 
 @pytest.mark.parametrize("state", [State.UNJOINED, State.PREPARING, State.JOINING, State.RELEASING, State.CLOSED])

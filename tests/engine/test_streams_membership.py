@@ -174,7 +174,7 @@ def test_an_assignment_that_is_taken_back_before_it_is_adopted_is_reported() -> 
     assert member.beat().active_tasks == rows(0, 1)
 
 
-@pytest.mark.parametrize("code", [25, 110])
+@pytest.mark.parametrize("code", [25, 69, 110])
 def test_a_fenced_member_gives_up_all_and_then_joins_at_once(code: int) -> None:
     """Under the epoch of another membership the brokers would accept commits of tasks that are not dropped yet."""
     member = joined(0)
@@ -406,6 +406,87 @@ def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
     assert member.handle(answer(3, 0)) == [], "nothing more is adopted"
     assert member.machine.epoch == 3
     assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", epoch, instance_id=instance)
+
+
+def test_a_member_that_closes_keeps_its_place_and_adopts_nothing_more() -> None:
+    member = joined(0)
+    sent_ms = member.machine.accepted_ms
+    assert sent_ms is not None
+    assert member.handle(CloseAsked()) == []
+    assert member.machine.due_ms() == sent_ms + INTERVAL_MS
+    assert member.beat() == StreamsHeartbeatRequest("app", "me", 3)
+    assert member.handle(answer(4, 1, status=(GroupStatus(SHUTDOWN_APPLICATION, ""),))) == []
+    assert member.machine.accepted_ms == member.now_ms == sent_ms + INTERVAL_MS
+    assert (member.machine.epoch, member.machine.owned) == (4, tasks(0))
+    assert member.handle(CloseAsked()) == []
+    assert member.beat() == StreamsHeartbeatRequest("app", "me", 4)
+
+
+def test_a_member_that_closes_while_it_adopts_reports_all_that_may_run_until_it_leaves() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(answer(4, 1))
+    member.handle(CloseAsked())
+    assert member.beat().active_tasks == rows(0, 1)
+    member.handle(answer(4, lists=False))
+    assert member.handle(TasksReleased(2)) == []
+    assert member.beat() == StreamsHeartbeatRequest("app", "me", 4)
+
+
+@pytest.mark.parametrize("code", [25, 69, 82, 110])
+def test_a_member_that_loses_its_place_while_it_closes_drops_its_tasks_and_does_not_join_again(code: int) -> None:
+    member = joined(0)
+    member.handle(CloseAsked())
+    member.beat()
+    (dropped,) = member.handle(refusal(code))
+    assert isinstance(dropped, DropAll)
+    assert (member.machine.epoch, member.machine.accepted_ms) == (0, None), "nothing is committed any more"
+    assert member.handle(events.TasksDropped()) == []
+    assert member.machine.due_ms() is None
+    assert (member.machine.leaving_request() is None) == (code in {25, 69})
+
+
+def test_a_member_that_is_refused_while_it_closes_sends_no_more_heartbeats() -> None:
+    member = joined(0)
+    member.handle(CloseAsked())
+    member.beat()
+    assert member.handle(refusal(30)) == []
+    assert (member.machine.epoch, member.machine.due_ms()) == (3, None)
+
+
+@pytest.mark.parametrize("missing", [refusal(16), events.Unanswered()], ids=["moved", "lost"])
+def test_an_answer_that_is_missing_while_a_member_closes_is_made_up_for_by_the_next(missing: events.Event) -> None:
+    member = joined(0)
+    member.handle(CloseAsked())
+    member.beat()
+    member.handle(missing)
+    assert not member.machine.is_certain
+    assert member.beat().active_tasks == rows(0)
+    assert member.handle(answer(4, lists=False)) == [], "its tasks are not looked up"
+    assert member.machine.is_certain
+
+
+def test_tasks_that_are_looked_up_when_a_member_closes_are_not_adopted() -> None:
+    member = joined(0)
+    member.beat()
+    member.handle(events.Unanswered())
+    member.beat()
+    assert member.handle(answer(4, lists=False)) == [events.LookUpAssignment()]
+    member.handle(CloseAsked())
+    assert member.handle(events.AssignmentFound(4, tasks(0, 1))) == []
+    assert member.beat().member_epoch == 4
+
+
+def test_a_member_whose_function_stalls_while_it_closes_leaves_and_does_not_come_back() -> None:
+    """Otherwise its heartbeats would keep its tasks from the others for as long as the call lasts."""
+    member = joined(0)
+    member.handle(CloseAsked())
+    leave, dropped = member.handle(events.CallStalled())
+    assert leave == events.SendLeave(StreamsHeartbeatRequest("app", "me", -1))
+    assert isinstance(dropped, DropAll)
+    member.handle(events.TasksDropped())
+    member.handle(events.CallReturned())
+    assert member.machine.due_ms() is None
 
 
 def test_a_static_member_gives_up_the_place_that_a_killed_process_has_left_behind() -> None:

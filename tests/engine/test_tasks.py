@@ -309,6 +309,36 @@ def test_lost_input_is_looked_up_again_after_a_commit(machine: Machine) -> None:
     ]
 
 
+@pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("how_it_ends", ["assignment", "lease"])
+def test_lost_input_in_a_long_rebalance_waits_for_the_lease_or_the_assignment(
+    exactly_once: bool, how_it_ends: str
+) -> None:
+    """A commit that begins after the lease is fenced, and all tasks are lost."""
+    machine = Machine(exactly_once=exactly_once)
+    machine.run()
+    machine.handle(member.Commit(), InputsLost(INPUTS))
+    machine.now_ms += 2 * SESSION_MS
+    assert machine.handle(Turned(joined=False, full=True, lease_left_ms=-1)) == []
+    assert not machine.tasks.commit_is_near, "or the loop would not rest"
+    if how_it_ends == "assignment":
+        machine.handle(member.Adopt(2, ACTIVE))
+        assert machine.tasks.commit_is_near
+        turned = Turned(joined=True)
+    else:
+        turned = Turned(joined=False, lease_left_ms=SESSION_MS / 2)
+    assert machine.handle(turned) == [do.BeginCommit()]
+    assert handed_over(machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))) == [do.RestoreTask(TASK, INPUTS)]
+    assert machine.handle(turned) == [], "nothing waits for another commit"
+
+
+def test_a_join_that_waits_for_a_commit_is_not_held_up_by_a_task_that_starts_again(machine: Machine) -> None:
+    machine.handle(member.Commit(), InputsLost(INPUTS))
+    machine.now_ms += INTERVAL_MS
+    machine.handle(member.Commit())
+    assert machine.handle(Turned(joined=False, lease_left_ms=-1)) == [do.BeginCommit()]
+
+
 # --- stores and commits ----------------------------------------------------------
 
 

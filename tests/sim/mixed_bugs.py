@@ -103,7 +103,7 @@ MIXED_BUGS = (
         "the new owner does not wait for a Java owner",
         "one active owner per task and generation",
         java_owner_ignored,
-        60,
+        71,
     ),
     Bug("an endpoint is missing in the host maps", "the group comes to rest", endpoint_left_out),
     Bug("only the trailer announces a follow-up", "the group comes to rest", only_trailers_announce, 138),

@@ -104,7 +104,7 @@ STREAMS_BUGS = (
         "partition times are committed in a later epoch",
         "offsets never go back",
         times_in_any_epoch,
-        534,
+        133,
         exactly_once=True,
     ),
     Bug("the coordinator does not wait for the old owner", "a task is given on once it is released", owners_ignored),

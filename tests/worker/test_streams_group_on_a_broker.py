@@ -280,6 +280,43 @@ def test_a_call_that_takes_too_long_makes_the_member_leave_until_it_returns(app:
 
 
 @guarantees
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_call_that_outlasts_the_session_while_a_worker_closes_is_committed(
+    app: App, guarantee: str, *, restart: bool
+) -> None:
+    """Its heartbeats go on until it leaves, so no other member runs its tasks meanwhile."""
+    stuck, armed, released = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        if armed.is_set():
+            stuck.set()
+            released.wait(PATIENCE_S)
+
+    settings = {**SHORT, "processing_guarantee": guarantee}
+    set_group(app.broker, app.name, session_timeout_ms=SHORT_MS, heartbeat_interval_ms=500)
+    app.send(WORDS)
+    first = app.start(1, slow, **settings)
+    first.until_running(PARTITIONS)
+    second = app.start(2, **settings)
+    for worker in (first, second):
+        worker.until_running(PARTITIONS // 2)
+    app.until_committed()
+    owned = active(second)
+    armed.set()
+    app.send(WORDS)
+    assert stuck.wait(PATIENCE_S)
+    first.worker.close(restart=restart)
+    threading.Event().wait(1.5 * SHORT_MS / 1000)
+    assert active(second) == owned
+    armed.clear()
+    released.set()
+    first.until_event(ClosedEvent)
+    assert not first.reported(LostEvent) + first.reported(CommitRefusedEvent)
+    assert_exact(app, guarantee)
+
+
+@guarantees
 def test_a_member_that_drains_leaves_once_its_tasks_are_warm_at_the_others(app: App, guarantee: str) -> None:
     settings = {**STREAMS, "processing_guarantee": guarantee, "acceptable_recovery_lag": 0}
     app.send(WORDS * 10)

@@ -17,6 +17,7 @@ from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import streams_events as events
 from kstreams_assign.errors import (
+    BrokerError,
     BrokerUnavailable,
     CommitDeferred,
     CommitRefused,
@@ -454,6 +455,44 @@ def test_it_leaves_unless_it_restarts_or_is_to_stay(
     it.heartbeats.answers = [BrokerUnavailable("gone"), answer(-1)]
     member.leave(SECONDS, operation)
     assert [request.member_epoch for request in it.heartbeats.sent] == ([-1, -1] if leaves else [])
+
+
+def test_a_member_that_closes_keeps_its_place_until_it_leaves(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    often = replace(answer(3, 0), heartbeat_interval_ms=10)
+    it.heartbeats.answers = [often]
+    member = it.joined()
+    it.close()
+    before, leaves = len(it.heartbeats.sent), threading.Event()
+    keeping = threading.Thread(target=member.keep_place, args=(leaves,), daemon=True)
+    keeping.start()
+    it.heartbeats.until(before + 3)
+    assert member.lease_left_s() > 0
+    leaves.set()
+    keeping.join(SECONDS)
+    assert not keeping.is_alive()
+    it.heartbeats.answers = [answer(-1)]
+    member.leave(SECONDS)
+    assert [request.member_epoch for request in it.heartbeats.sent[before:]] == [3] * (
+        len(it.heartbeats.sent) - before - 1
+    ) + [-1]
+
+
+@pytest.mark.parametrize("refused", [answer(0, code=25), BrokerError("refused")], ids=["fenced", "refused"])
+def test_a_member_that_loses_its_place_while_it_closes_stops_keeping_it(
+    scene: Callable[..., Scene], refused: Any
+) -> None:
+    it = scene()
+    it.heartbeats.answers = [replace(answer(3, 0), heartbeat_interval_ms=10)]
+    member = it.joined()
+    it.close()
+    it.heartbeats.answers = [refused]
+    member.keep_place(threading.Event())
+    if isinstance(refused, BrokerError):
+        return
+    assert (len(it.loop.dropped), member.losses) == (1, 1)
+    with pytest.raises(CommitRefused):
+        member.commit(AT, SECONDS, {})
 
 
 def test_who_never_joined_has_nothing_to_leave(scene: Callable[..., Scene]) -> None:

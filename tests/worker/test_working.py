@@ -34,8 +34,9 @@ def test_the_folder_of_a_task_whose_stores_come_back_late_is_released():
 
     working = Working.__new__(Working)
     working._ending = threading.Event()
+    working._stopped = threading.Event()
     working._failures = []
-    working._membership = SimpleNamespace(run=nothing, close=nothing)
+    working._membership = SimpleNamespace(run=nothing, close=nothing, keep_place=lambda _: nothing())
     working._processor = SimpleNamespace(run=nothing, stop=nothing, settle=lambda: carry_out(to_loop))
     working._restoring = SimpleNamespace(
         run=nothing, stop=lambda: to_loop.append(take_stores), settle=lambda: carry_out(to_restore)
@@ -43,6 +44,33 @@ def test_the_folder_of_a_task_whose_stores_come_back_late_is_released():
     working._talk = lambda _: working._ending.set()
     working._work()
     assert released == ["0_0"]
+
+
+def test_the_place_in_the_group_is_kept_while_a_call_still_runs():
+    working, kept = Working.__new__(Working), threading.Event()
+    calls: list[str] = []
+
+    def run_a_long_call() -> None:
+        assert kept.wait(20)
+        calls.append("processing ended")
+
+    def keep_place(leaves: threading.Event) -> None:
+        calls.append("keeps its place")
+        kept.set()
+        assert leaves.wait(20)
+        calls.append("leaves")
+
+    working._ending, working._stopped = threading.Event(), threading.Event()
+    working._failures = []
+    working._membership = SimpleNamespace(run=nothing, close=lambda: calls.append("closes"), keep_place=keep_place)
+    working._processor = SimpleNamespace(run=run_a_long_call, stop=nothing, settle=nothing)
+    working._restoring = SimpleNamespace(run=nothing, stop=nothing, settle=nothing)
+    working._talk = lambda _: working._ending.set()
+    working._work()
+    working._stopped.set()
+    working._keeping_place.join(20)
+    assert calls == ["closes", "keeps its place", "processing ended", "leaves"]
+    assert working._failures == []
 
 
 def test_look_ups_know_the_partitions_of_a_topic_that_has_grown():
