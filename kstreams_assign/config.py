@@ -7,6 +7,7 @@ demonstration needs.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -43,6 +44,9 @@ TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
 """Length of ``socket_token`` and ``query_token``; a string of the sidecar's protocol has 255 characters at most."""
 _PORT_DIGITS_MAX = 5
 """Python refuses to read a number of thousands of digits with an error of its own."""
+_ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?(?P<host>[0-9a-zA-Z\-%._:]{0,255})\]?:0*(?P<port>[0-9]{1,10})")
+"""Java: ``Utils.HOST_PORT_PATTERN``, which must match the whole text; the limits of the lengths are ours."""
+_PORT_MAX, _INT32_MAX = 2**16 - 1, 2**31 - 1
 _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
 """A value for each setting that has no default."""
 
@@ -55,6 +59,18 @@ def read_host(key: str, text: object) -> HostInfo | None:
     if not (colon and host and is_port(port)):
         raise ConfigError(f"{key} = {text!r}: must be HOST:PORT")
     return HostInfo(host, int(port))
+
+
+def read_endpoint(text: str) -> HostInfo | None:
+    """Return the host and the port of an endpoint as Java reads them: without a scheme, and without brackets.
+
+    None for a text that Java does not read. The host may be empty, and the port above 65535. A Java member looks
+    itself up by these values (``HostInfo.buildFromEndpoint``, ``Utils.getHost``, ``Utils.getPort``).
+    """
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match["port"]) > _INT32_MAX:
+        return None
+    return HostInfo(match["host"], int(match["port"]))
 
 
 def is_port(text: str) -> bool:
@@ -380,7 +396,9 @@ class Config:
                 f"query = {self.query!r}: needs a query_token, as other machines reach it; set one of "
                 f"{TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters, or listen at 127.0.0.1"
             )
-        if endpoint is None and (ip := _ip(address.host)) is not None and ip.is_unspecified:
+        ip = _ip(address.host)
+        is_any_address = ip is not None and ip.is_unspecified
+        if endpoint is None and (is_any_address or read_endpoint(str(self.query)) is None):
             raise ConfigError(
                 f"query = {self.query!r}: is no address that others can ask at; set application_server to one, as "
                 f"HOST:{address.port}"
@@ -388,7 +406,7 @@ class Config:
         if endpoint is not None and address.port == 0 != endpoint.port:
             raise ConfigError(
                 f"query = {self.query!r}: takes a free port, but application_server = {self.application_server!r} "
-                f"names one; set query to a port, or application_server to {endpoint.host}:0 for the "
+                f"names one; set query to a port, or application_server to {endpoint._replace(port=0)} for the "
                 "port that was taken"
             )
 
@@ -485,8 +503,18 @@ class Config:
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """Return ``application_server`` as host and port; None where it is not set."""
-        return read_host("application_server", self.application_server)
+        """Return ``application_server`` as Java reads it (``read_endpoint``); None where it is not set."""
+        text = self.application_server
+        if text is None:
+            return None
+        endpoint = read_endpoint(text) if isinstance(text, str) else None
+        if endpoint is None or not endpoint.host or endpoint.port > _PORT_MAX:
+            raise ConfigError(
+                f"application_server = {text!r}: must be HOST:PORT, as Java reads it; set it to an address such as "
+                "pod-1:8080 or [::1]:8080, with a host of ASCII letters, digits and - . _ % : and a port up to "
+                f"{_PORT_MAX}"
+            )
+        return endpoint
 
     @property
     def http_address(self) -> HostInfo | None:

@@ -70,10 +70,17 @@ class TopicPartition(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """Name the endpoint where a process answers key lookups (Kafka: ``application.server``)."""
+    """Name the endpoint where a process answers key lookups (Kafka: ``application.server``).
+
+    The text is ``HOST:PORT`` with an IPv6 address in brackets (Kafka: ``Utils.formatAddress``).
+    """
 
     host: str
     port: int
+
+    def __str__(self) -> str:
+        bare_ipv6 = ":" in self.host and not self.host.startswith("[")
+        return f"[{self.host}]:{self.port}" if bare_ipv6 else f"{self.host}:{self.port}"
 
 
 def process_order(process_id: UUID) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.config import Config
+from kstreams_assign.config import Config, read_endpoint
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
@@ -287,3 +287,54 @@ def test_queries_are_answered_only_where_they_are_protected_and_can_be_asked(set
 def test_addresses_for_queries_that_are_allowed(settings):
     assert Config("app", "broker:9092", **settings).query == settings["query"]
     assert "s" * 16 not in repr(Config("app", "broker:9092", **settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        # what Utils.getHost and Utils.getPort of kafka-clients 4.3.1 return
+        ("pod-1.workers:8080", HostInfo("pod-1.workers", 8080)),
+        ("[::1]:8080", HostInfo("::1", 8080)),
+        ("2001:db8::7:8080", HostInfo("2001:db8::7", 8080)),
+        ("http://pod:8080", HostInfo("pod", 8080)),
+        ("http://[::1]:80", HostInfo("::1", 80)),
+        ("://pod:80", HostInfo("pod", 80)),
+        ("http:80", HostInfo("http", 80)),
+        ("pod:00080", HostInfo("pod", 80)),
+        ("pod:99999", HostInfo("pod", 99_999)),
+        ("pod:0", HostInfo("pod", 0)),
+        (":80", HostInfo("", 80)),
+        ("[]:80", HostInfo("", 80)),
+        ("pod:", None),
+        ("pod:80/x", None),
+        ("pod:80\n", None),
+        ("x y:80", None),
+        ("p@q:1", None),
+        ("ä:80", None),
+        ("pod:٣", None),
+        ("pod:2147483648", None),
+        ("pod:" + "9" * 5_000, None),
+    ],
+)
+def test_an_endpoint_is_read_as_java_reads_it(text: str, endpoint: HostInfo | None) -> None:
+    assert read_endpoint(text) == endpoint
+
+
+@pytest.mark.parametrize("text", ["[::1]:8080", "http://pod:8080"])
+def test_the_endpoint_of_a_process_is_sent_as_it_was_set(text: str) -> None:
+    config = Config(**NEEDED, application_server=text)
+    assert (config.application_server, config.endpoint) == (text, read_endpoint(text))
+
+
+@pytest.mark.parametrize("text", [":80", "pod:99999", "pod:80/x", "x y:80", "ä:80", "pod_1@a:80"])
+def test_an_endpoint_that_java_cannot_read_or_no_process_can_ask_is_refused_with_the_fix(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"must be HOST:PORT.* set it to an address such as pod-1:8080") as refused:
+        Config(**NEEDED, application_server=text)
+    assert str(refused.value).startswith(f"application_server = {text!r}: ")
+
+
+def test_a_query_address_that_cannot_be_an_endpoint_needs_one() -> None:
+    settings = {**NEEDED, "query": "bücher.example:7000", "query_token": "s" * 16}
+    with pytest.raises(ConfigError, match=r"query = 'bücher.example:7000': .* set application_server to one"):
+        Config(**settings)
+    assert Config(**settings, application_server="a:7000").endpoint == HostInfo("a", 7000)

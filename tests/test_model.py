@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.errors import InvalidTaskId
-from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape, process_order
+from kstreams_assign.model import (
+    HostInfo,
+    Store,
+    SubtopologyShape,
+    TaskId,
+    TopicPartition,
+    TopologyShape,
+    process_order,
+)
 
 numbers = st.integers(min_value=0, max_value=2**31 - 1)
 
@@ -45,3 +53,11 @@ def test_a_subtopology_has_as_many_tasks_as_its_largest_source_has_partitions() 
     }
     assert shape.changelogs("app", TaskId(0, 1)) == {"s": TopicPartition("app-s-changelog", 1)}
     assert [sub.stateful for sub in shape.subtopologies] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [("pod", "pod:80"), ("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("[::1]", "[::1]:80"), ("", ":80")],
+)
+def test_an_endpoint_is_written_with_an_ipv6_address_in_brackets(host: str, text: str) -> None:
+    assert str(HostInfo(host, 80)) == text

@@ -6,11 +6,12 @@ members that number subtopologies differently would silently mix up state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from uuid import UUID
 
+from kstreams_assign.config import read_endpoint
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, ShutdownRequested, TopologyMismatch
 from kstreams_assign.group.dialects import APACHE, Dialect
 from kstreams_assign.group.values import Adopted, ErrorCode, WarmupQueue
@@ -130,6 +131,11 @@ def _lacking(task: TaskId, given: AbstractSet[str], sub: SubtopologyShape) -> li
     return sorted((first | joined).difference(given))
 
 
+def _is_named(hosts: Collection[HostInfo], endpoint: HostInfo) -> bool:
+    """Return whether the host map names the endpoint. Leaders of earlier releases keep brackets and the scheme."""
+    return endpoint in hosts or any(read_endpoint(f"{host.host}:{host.port}") == endpoint for host in hosts)
+
+
 def build_adopted(
     active: Mapping[TaskId, tuple[TopicPartition, ...]],
     info: AssignmentInfo,
@@ -142,7 +148,7 @@ def build_adopted(
     order = trailer.warmups.get(process, ()) if trailer else ()
     warmup = frozenset(order) & info.standby_tasks.keys()
     at_once = trailer.at_once.get(process) if trailer else None
-    known_host = endpoint is None or not info.partitions_by_host or endpoint in info.partitions_by_host
+    known_host = endpoint is None or not info.partitions_by_host or _is_named(info.partitions_by_host, endpoint)
     return Adopted(
         active=active,
         standby=frozenset(info.standby_tasks) - warmup,

@@ -37,6 +37,7 @@ from kstreams_assign.assign import (
     give_back,
     is_caught_up,
 )
+from kstreams_assign.assign.java_order import sorted_tasks, task_order
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import TaskId, process_order
@@ -129,13 +130,18 @@ def _agreed(reports: Sequence[Mapping[UUID, AwaitedProcess]]) -> dict[UUID, Awai
 
 def _least(reported: Iterable[AwaitedProcess]) -> AwaitedProcess:
     """Return the report with the least time left; of its tasks, those that the other reports contain as well."""
-    first, *others = sorted(reported, key=lambda each: (each.left_ms, each.active, each.standby))
+    first, *others = sorted(reported, key=_report_order)
     different = [other for other in others if (other.active, other.standby) != (first.active, first.standby)]
     if not different:
         return first
     active = frozenset(first.active).intersection(*(other.active for other in different))
     standby = frozenset(first.standby).intersection(*(other.standby for other in different))
-    return replace(first, active=tuple(sorted(active)), standby=tuple(sorted(standby)))
+    return replace(first, active=tuple(sorted_tasks(active)), standby=tuple(sorted_tasks(standby)))
+
+
+def _report_order(report: AwaitedProcess) -> tuple[int, list[tuple[bytes, int, int]], list[tuple[bytes, int, int]]]:
+    """Return the sort key of a report. A damaged report may mix tasks with and without a named topology."""
+    return report.left_ms, list(map(task_order, report.active)), list(map(task_order, report.standby))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign import Loads, Plan
-from kstreams_assign.assign.java_order import text_order
+from kstreams_assign.assign.java_order import sorted_tasks, text_order
+from kstreams_assign.config import read_endpoint
 from kstreams_assign.group.assignor_choice import Choice
 from kstreams_assign.group.cooperate import HandedOut
 from kstreams_assign.group.size import Trim
@@ -18,8 +18,6 @@ from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition,
 from kstreams_assign.wire import AssignmentInfo, AwaitedProcess, GroupTrailer
 
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
-_END_POINT = re.compile(r"(?P<host>[!-~]{1,255}):(?P<port>[0-9]{1,5})")
-_PORT_MAX = 65_535
 HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
 
 
@@ -98,25 +96,41 @@ def _shares(view: GroupView, trailer: GroupTrailer, plan: Plan, leader: UUID, tr
     """Return the trailer of each member's assignment: equal trailers are one object."""
     if trim >= Trim.TRAILERS:
         return {}
-    shares = {
-        process: trailer
-        if trim is Trim.NOTHING or process == leader
-        else share(trailer, process, plan.placements[process].active)
-        for process in view.processes
-    }
+    if trim is Trim.NOTHING:
+        shares = dict.fromkeys(view.processes, trailer)
+    else:
+        owned = owners_by_process(trailer)
+        shares = {
+            process: trailer
+            if process == leader
+            else share(trailer, process, plan.placements[process].active, owned.get(process, {}))
+            for process in view.processes
+        }
     return {c.member.member_id: shares[process] for process, consumers in view.processes.items() for c in consumers}
 
 
-def share(trailer: GroupTrailer, process: UUID, active: Collection[TaskId]) -> GroupTrailer:
-    """Return the trailer without the tasks of other processes. ``active``: what this process runs, or waits for."""
-    owners = {task: owner for task, owner in trailer.owners.items() if owner == process}
+def owners_by_process(trailer: GroupTrailer) -> dict[UUID, dict[TaskId, UUID]]:
+    """Return each process's part of the trailer's ``owners``, in their order."""
+    owned: dict[UUID, dict[TaskId, UUID]] = {}
+    for task, owner in trailer.owners.items():
+        owned.setdefault(owner, {})[task] = owner
+    return owned
+
+
+def share(
+    trailer: GroupTrailer, process: UUID, active: Collection[TaskId], owners: Mapping[TaskId, UUID]
+) -> GroupTrailer:
+    """Return the trailer without the tasks of other processes. The group's tasks are not walked: it is called for each.
+
+    ``active``: what this process runs, or waits for. ``owners``: its part of the trailer's (``owners_by_process``).
+    """
     return replace(
         trailer,
         warmups={process: trailer.warmups[process]} if process in trailer.warmups else {},
         at_once={process: trailer.at_once[process]} if process in trailer.at_once else {},
         withheld=tuple(owners),
         owners=owners,
-        loads={task: load for task, load in trailer.loads.items() if task in active},
+        loads={task: trailer.loads[task] for task in sorted_tasks(active) if task in trailer.loads},
     )
 
 
@@ -146,7 +160,7 @@ def _host_maps(view: GroupView, plan: Plan, tasks: Partitions) -> tuple[HostMap,
     active: HostMap = {}
     standby: HostMap = {}
     for process in _ordered(plan):
-        host = _host(view.processes[process][0].info.user_end_point)
+        host = read_endpoint(view.processes[process][0].info.user_end_point or "")
         if host is None:
             continue
         placement = plan.placements[process]
@@ -157,11 +171,3 @@ def _host_maps(view: GroupView, plan: Plan, tasks: Partitions) -> tuple[HostMap,
 
 def _partitions(placed: Iterable[TaskId], tasks: Partitions) -> tuple[TopicPartition, ...]:
     return tuple(sorted({partition for task in placed for partition in tasks[task]}))
-
-
-def _host(end_point: str | None) -> HostInfo | None:
-    """Parse ``HOST:PORT``; None for text that is not an address, because members may send anything."""
-    address = _END_POINT.fullmatch(end_point or "")
-    if address is None or int(address["port"]) > _PORT_MAX:
-        return None
-    return HostInfo(address["host"], int(address["port"]))

@@ -103,7 +103,8 @@ def collect_loads(view: GroupView, balance_by: str, remembered: Loads, tasks: Co
     for reported in view.reported_loads:
         for task, load in reported.items():
             loads[task] = max(load, loads.get(task, 0))
-    return {task: load for task, load in sorted({**remembered, **loads}.items()) if task in tasks}
+    known = {task: load for task, load in {**remembered, **loads}.items() if task in tasks}
+    return dict(sorted(known.items()))
 
 
 def _names(tasks: Collection[TaskId]) -> str:

@@ -6,9 +6,10 @@ are warnings and no refusals. A follower refuses an assignment that it cannot ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 
@@ -37,20 +38,19 @@ def _differences(
 ) -> Iterator[str]:
     topics = frozenset(consumer.member.topics)
     if extra := topics - sources:
-        yield f"reads {_listed(extra)}"
+        yield f"reads {_listed(sorted(extra))}"
     if missing := sources - topics:
-        yield f"does not read {_listed(missing)}"
+        yield f"does not read {_listed(sorted(missing))}"
     if owned := frozenset(consumer.member.owned) - known - _of_topics(consumer.member.owned, topics - sources):
-        yield f"owns {_listed(owned)}"
+        yield f"owns {_listed(sorted(owned))}"
     if unknown := consumer.info.reported_tasks.keys() - tasks.keys():
-        yield f"has state of the tasks {_listed(unknown)}"
+        yield f"has state of the tasks {_listed(sorted_tasks(unknown))}"
 
 
 def _of_topics(partitions: Iterable[TopicPartition], topics: frozenset[str]) -> frozenset[TopicPartition]:
     return frozenset(partition for partition in partitions if partition.topic in topics)
 
 
-def _listed(items: Iterable[object]) -> str:
-    listed = sorted(items)  # type: ignore[type-var]  # topics, partitions or tasks: each sorts among its own
+def _listed(listed: Sequence[object]) -> str:
     rest = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
     return ", ".join(map(str, islice(listed, LISTED_MAX))) + rest

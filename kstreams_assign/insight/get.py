@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kstreams_assign.config import read_endpoint
 from kstreams_assign.errors import ConfigError, StoreNotAvailable
 from kstreams_assign.insight.fetch import group_reader
 from kstreams_assign.insight.record_text import json_value, readable
@@ -56,12 +57,13 @@ def members_of(
 
 
 def _endpoints(group: GroupSnapshot) -> set[str]:
-    return {process.report.user_end_point or "" for process in decode_group(group).processes} - {""}
+    reported = [process.report.user_end_point or "" for process in decode_group(group).processes]
+    return {str(endpoint) for text in reported if (endpoint := read_endpoint(text)) and endpoint.host}
 
 
 def _streams_endpoints(group: StreamsSnapshot) -> set[str]:
     endpoints = [member.user_endpoint for member in group.group.members]
-    return {f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints if endpoint is not None}
+    return {str(endpoint) for endpoint in endpoints if endpoint is not None}
 
 
 def show_value(asked: Asked, members: Sequence[str], token: str | None, timeout_s: float, *, as_json: bool) -> bool:

@@ -69,7 +69,7 @@ def _who(process: str, member: SeenMember) -> Text:
     described = member.described
     text = Text(process[:8], "bold")
     text.append(f" epoch {described.member_epoch}", QUIET)
-    endpoint = described.user_endpoint and f"{described.user_endpoint.host}:{described.user_endpoint.port}"
+    endpoint = described.user_endpoint and str(described.user_endpoint)
     tags = ", ".join(f"{key}={value}" for key, value in described.client_tags.items())
     for line in (described.client_host.lstrip("/"), endpoint, tags):
         if line:

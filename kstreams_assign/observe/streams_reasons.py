@@ -242,7 +242,7 @@ def _process(snapshot: StreamsSnapshot, process: str, members: tuple[SeenMember,
     held = {task for member in members for tasks in _all(member.owned) for task in tasks}
     return {
         "process_id": process,
-        "endpoint": f"{endpoints[0].host}:{endpoints[0].port}" if endpoints else None,
+        "endpoint": str(endpoints[0]) if endpoints else None,
         "ours": None,
         "draining": None,
         "version": None,

@@ -99,7 +99,7 @@ def _names(members: Iterable[SeenMember]) -> set[str]:
         described = member.described
         names |= {described.member_id, described.client_id}
         if described.user_endpoint:
-            names.add(f"{described.user_endpoint.host}:{described.user_endpoint.port}")
+            names.add(str(described.user_endpoint))
     return names
 
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from kstreams_assign.allowed_values import Range
-from kstreams_assign.config import read_host
+from kstreams_assign.config import read_endpoint, read_host
 from kstreams_assign.errors import ConfigError, MalformedFrame, QueryRefused, StoreNotAvailable
 from kstreams_assign.query import search
 from kstreams_assign.query.messages import (
@@ -243,7 +243,7 @@ class QueryClient:
             raise ConfigError(f"members = {members!r}: must be a list of HOST:PORT, with at least one")
         for member in members:
             read_host("members", member)
-        self._members = tuple(members)
+        self._members = tuple(str(read_endpoint(member) or member) for member in members)
         self._connections = Connections(token, application_id)
 
     def query(

@@ -305,4 +305,4 @@ def progress_text(progress: ReplicaProgress | None, changelogs: Sequence[TopicPa
 
 def host_text(host: HostInfo) -> str:
     """``HOST:PORT``."""
-    return f"{host.host}:{host.port}"
+    return str(host)

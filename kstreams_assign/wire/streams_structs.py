@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from kstreams_assign.errors import MalformedUserData
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import HostInfo, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,13 @@ class TaskOffset:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a process answers key lookups."""
+    """Where a process answers key lookups. The text is ``HOST:PORT``, as that of ``HostInfo``."""
 
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return str(HostInfo(self.host, self.port))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class Leading:
             restored_per_s=self._restored_per_s(),
             warmup_queue=self._config.warmup_queue,
             record_bytes_max=self._record_bytes_max(deadline),
-            replica_racks=self._replica_racks(partition_counts, deadline),
+            replica_racks=self._replica_racks(topology, partition_counts, deadline),
         )
 
     def end_offset_sums(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
@@ -206,16 +206,18 @@ class Leading:
         ends = self._admin.end_offsets([p for p in changelogs if p.topic not in sources], _left(deadline))
         return {**ends, **dict.fromkeys(shared, 0), **self._committed.read(shared, _left(deadline))}
 
-    def _replica_racks(self, counts: Mapping[str, int], deadline: float) -> Mapping[TopicPartition, frozenset[str]]:
+    def _replica_racks(
+        self, topology: TopologyShape, counts: Mapping[str, int], deadline: float
+    ) -> Mapping[TopicPartition, frozenset[str]]:
         """Return the racks of the replicas of sources and, with standbys, changelogs; empty without a strategy."""
         config = self._config
-        if config.rack_aware_assignment_strategy == "none" or missing_sources(self._shape, counts):
+        if config.rack_aware_assignment_strategy == "none" or missing_sources(topology, counts):
             return {}
         changelogs = (
-            lookups(self._shape, config.application_id, counts).changelog_topics if config.num_standby_replicas else ()
+            lookups(topology, config.application_id, counts).changelog_topics if config.num_standby_replicas else ()
         )
         try:
-            return self._admin.replica_racks([*self._shape.source_topics, *changelogs], _left(deadline))
+            return self._admin.replica_racks([*topology.source_topics, *changelogs], _left(deadline))
         except BrokerError as cause:
             self._log.emit(LookupFailedEvent(what="racks of replicas", reason=str(cause)))
             return {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition
+from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
 
 _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -37,8 +37,8 @@ def partition_of(key: bytes, partitions: int) -> int:
 def locate(flow: SubtopologyShape, number: int, active: Hosts, standby: Hosts) -> dict[str, Any]:
     """Return ``{active, standbys}`` of partition ``number``'s task as HOST:PORT; None and an empty list if unknown."""
     inputs = {TopicPartition(source, number) for source in flow.sources}
-    owners = [_text(host) for host, has in active.items() if inputs.intersection(has)]
-    standbys = sorted(_text(host) for host, has in standby.items() if inputs.intersection(has))
+    owners = [str(host) for host, has in active.items() if inputs.intersection(has)]
+    standbys = sorted(str(host) for host, has in standby.items() if inputs.intersection(has))
     return {"active": owners[0] if owners else None, "standbys": standbys}
 
 
@@ -46,13 +46,9 @@ def endpoint_of(flow: SubtopologyShape, task: TaskId, active: Hosts) -> str | No
     """Return the HOST:PORT of the process where a task is active; None where it is not known."""
     return next(
         (
-            _text(host)
+            str(host)
             for host, has in active.items()
             if any(partition == task.partition and flow.reads(topic) for topic, partition in has)
         ),
         None,
     )
-
-
-def _text(host: HostInfo) -> str:
-    return f"{host.host}:{host.port}"

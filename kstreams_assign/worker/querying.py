@@ -61,7 +61,7 @@ class Queries:
         answer = self._answer
         if answer is None:
             raise StoreNotAvailable("the worker is not running", START_RETRY_MS)
-        own = self.config.application_server or ""
+        own = str(self.config.endpoint or "")
 
         def ask(endpoint: str, asked: Get) -> Answer:
             if self._closing.is_set():
@@ -73,6 +73,8 @@ class Queries:
 
 def _with_port(config: Config, port: int) -> Config:
     assert config.query_address is not None
-    host, reached_at = config.query_address.host, config.endpoint
-    endpoint = f"{host}:{port}" if reached_at is None else f"{reached_at.host}:{reached_at.port or port}"
-    return replace(config, query=f"{host}:{port}", application_server=endpoint)
+    query = f"{config.query_address.host}:{port}"
+    endpoint = config.application_server or query
+    if config.endpoint is not None and config.endpoint.port == 0:
+        endpoint = f"{endpoint.rpartition(':')[0]}:{port}"
+    return replace(config, query=query, application_server=endpoint)

@@ -64,8 +64,8 @@ def share_settings(config: Config, number: int, http: str | None, processes: int
         state_dir=str(Path(config.state_dir) / str(number)),
         process_name=_numbered(config.process_name, number),
         group_instance_id=_numbered(config.group_instance_id, number),
-        application_server=_numbered_port("application_server", config.endpoint, number),
-        query=_numbered_port("query", config.query_address, number),
+        application_server=_numbered_port("application_server", config.application_server, config.endpoint, number),
+        query=_numbered_port("query", config.query, config.query_address, number),
         http=http,
         memory_limit_bytes=None if config.memory_limit_bytes is None else config.memory_limit_bytes // processes,
     )
@@ -88,17 +88,16 @@ def _numbered(name: str | None, number: int) -> str | None:
     return None if name is None else f"{name}-{number}"
 
 
-def _numbered_port(key: str, address: HostInfo | None, number: int) -> str | None:
-    """Return the address with the port of process ``number``; port 0 stays, as each process takes a free one."""
-    if address is None:
+def _numbered_port(key: str, text: str | None, address: HostInfo | None, number: int) -> str | None:
+    """Return the text with the port of process ``number``; port 0 stays, as each process takes a free one."""
+    if text is None or address is None:
         return None
     port = address.port + number if address.port else 0
     if port > PORT_MAX:
         raise ConfigError(
-            f"{key} = '{address.host}:{address.port}': process {number} would have port {port}, above {PORT_MAX}; "
-            "choose a lower port"
+            f"{key} = {text!r}: process {number} would have port {port}, above {PORT_MAX}; choose a lower port"
         )
-    return f"{address.host}:{port}"
+    return f"{text.rpartition(':')[0]}:{port}"
 
 
 def _both(first: EventListener, second: EventListener | None) -> EventListener:

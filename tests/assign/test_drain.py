@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -14,12 +15,15 @@ from kstreams_assign.assign import (
     Client,
     Cluster,
     TaskLags,
+    apply_plan,
     check,
     converge,
     drain_assignor,
+    is_caught_up,
     owner_changes,
     previous_owners,
 )
+from kstreams_assign.assign.check import check_actives_caught_up
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 END = 50_000
@@ -116,3 +120,90 @@ def test_a_new_owner_without_a_warm_up_keeps_its_replica_in_place_of_a_colder_st
     assert sum(len(placed.standby) for placed in plan.placements.values()) == len(tasks)
     assert sum(len(placed.warmup) for placed in plan.placements.values()) == 1
     assert plan.probing
+
+
+def only_the_leaving_have_it(*lags: int) -> tuple[Cluster, list[TaskId], list[UUID]]:
+    """A cluster with a staying process, and a leaving one for each of ``lags``: its lag in two tasks of a dead one."""
+    tasks = [TaskId(0, number) for number in range(4)]
+    ends = dict.fromkeys(tasks, 1_000_000)
+    lost = tasks[2:]
+    staying = Client(UUID(int=99), 1, frozenset({tasks[1]}), lags=TaskLags(ends, {tasks[1]: RUNNING_OFFSET_SUM}))
+    leaving = [
+        Client(
+            UUID(int=number),
+            1,
+            frozenset({tasks[0]} if number == 1 else ()),
+            frozenset(lost),
+            TaskLags(
+                ends,
+                dict.fromkeys(lost, 1_000_000 - lag) | ({tasks[0]: RUNNING_OFFSET_SUM} if number == 1 else {}),
+            ),
+        )
+        for number, lag in enumerate(lags, 1)
+    ]
+    return Cluster((*leaving, staying), frozenset(tasks)), lost, [client.process_id for client in leaving]
+
+
+@pytest.mark.parametrize("name", ["least_movement", "high_availability"])
+def test_a_leaving_process_runs_a_task_of_a_dead_one_if_it_has_the_only_caught_up_replica(name):
+    cluster, lost, leaving = only_the_leaving_have_it(0)
+    config = AssignConfig(num_standby_replicas=1)
+    assign = drain_assignor(ASSIGNORS[name], frozenset(leaving))
+    plan = assign(cluster, config)
+    assert [plan.owners[task] for task in lost] == leaving * 2
+    assert check_actives_caught_up(cluster, config, plan) == []
+    assert not plan.restores.keys() & set(lost)
+    assert plan.placements[UUID(int=99)].warmup
+    assert plan.probing
+    rounds = converge(cluster, config, assign, dict.fromkeys(cluster.stateful, 1_000_000))
+    assert not rounds[-1].plan.probing
+    assert not rounds[-1].plan.placements[leaving[0]].copies
+
+
+def test_the_most_caught_up_leaving_process_runs_it_and_the_first_of_equal_ones():
+    for lags, keeper in (((9_000, 10, 8_000), 2), ((10, 10), 1), ((90_000, 10_000), 2)):
+        cluster, lost, leaving = only_the_leaving_have_it(*lags)
+        for clients in (cluster.clients, cluster.clients[::-1]):
+            plan = drain_assignor(ASSIGNORS["least_movement"], frozenset(leaving))(
+                Cluster(clients, cluster.stateful), AssignConfig()
+            )
+            assert {plan.owners[task].int for task in lost} == {keeper}
+
+
+def test_a_leaving_process_takes_no_task_that_it_has_not_caught_up_on():
+    cluster, lost, leaving = only_the_leaving_have_it(20_000)
+    plan = drain_assignor(ASSIGNORS["high_availability"], frozenset(leaving))(cluster, AssignConfig())
+    assert {plan.owners[task] for task in lost} == {UUID(int=99)}
+
+
+@pytest.mark.parametrize("name", ["least_movement", "high_availability"])
+@given(
+    members=st.integers(3, 6),
+    tasks=st.integers(1, 14),
+    stateless=st.integers(0, 5),
+    standbys=st.integers(0, 2),
+    draining=st.integers(1, 2),
+    dies_in_round=st.integers(0, 3),
+    per_round=st.sampled_from([15_000, 60_000]),
+)
+def test_a_drain_ends_and_no_task_starts_cold_although_another_process_dies(
+    name, members, tasks, stateless, standbys, draining, dies_in_round, per_round
+):
+    config = AssignConfig(num_standby_replicas=standbys)
+    cluster = at_rest(members, tasks, config, stateless)
+    leaving = frozenset(UUID(int=number + 1) for number in range(min(draining, members - 2)))
+    assign = drain_assignor(ASSIGNORS[name], leaving)
+    ends = dict.fromkeys(cluster.stateful, END)
+    before = converge(cluster, config, assign, ends, offsets_per_round=per_round, rounds_max=dies_in_round)
+    if before:
+        cluster = apply_plan(before[-1].cluster, before[-1].plan, ends, per_round)
+    cluster = replace(cluster, clients=cluster.clients[:-1])
+    rounds = converge(cluster, config, assign, ends, offsets_per_round=per_round, rounds_max=200)
+    assert not rounds[-1].plan.probing
+    assert not any(rounds[-1].plan.placements[process].copies for process in leaving)
+    for round_ in rounds:
+        assert sorted(t for placed in round_.plan.placements.values() for t in placed.active) == sorted(cluster.tasks)
+        lags = {client.process_id: client.lags for client in round_.cluster.clients}
+        for task in cluster.stateful:
+            caught_up = {process for process in lags if is_caught_up(lags[process][task], 10_000)}
+            assert not caught_up or round_.plan.owners[task] in caught_up

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from kstreams_assign.config import Config
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -130,3 +131,20 @@ def test_a_topic_that_matches_the_pattern_is_accepted_and_another_is_refused() -
         TopologyMismatch, match=r"orders-1, but this member's subtopology 0 reads topics that match region-\.\*"
     ):
         read_assignment([TopicPartition("orders", 1)], data, wide, ME)
+
+
+@pytest.mark.parametrize("leader", ["Java", "an earlier release"])
+@pytest.mark.parametrize(
+    ("application_server", "java_reads", "kept"),
+    [
+        ("[::1]:7000", HostInfo("::1", 7000), HostInfo("[::1]", 7000)),
+        ("http://pod:7000", HostInfo("pod", 7000), HostInfo("http://pod", 7000)),
+    ],
+)
+def test_a_member_finds_its_endpoint_in_the_host_map_of_each_leader(
+    leader: str, application_server: str, java_reads: HostInfo, kept: HostInfo
+) -> None:
+    config = Config("app", "localhost:1", application_server=application_server)
+    hosts = {HostInfo("other", 1): (), java_reads if leader == "Java" else kept: (ORDERS[0],)}
+    data = info(partitions_by_host=hosts)
+    assert read_assignment([], data, shape(), ME, config.endpoint).next_rebalance_ms == NO_PROBE_MS

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.assign import AssignConfig
-from tests.group.little_group import LittleGroup, shape
+from tests.group.little_group import END, LittleGroup, shape
 
 
 @pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
@@ -39,3 +39,25 @@ def test_when_all_members_want_to_leave_none_is_drained():
     little.rebalance()
     assert not any(member.adopted and member.adopted.draining for member in little.members.values())
     assert len(little.owners()) == 4
+
+
+@pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
+def test_if_another_process_dies_its_tasks_run_on_the_draining_one_until_the_heir_has_caught_up(assignor):
+    little = LittleGroup(shape(), {"orders": 9}, AssignConfig(num_standby_replicas=1), assignor)
+    leaving, dead, staying = (little.add(number) for number in (1, 2, 3))
+    little.settle()
+    leaving.draining = True
+    while little.rebalance().withheld:
+        pass
+    lost = set(dead.running)
+    little.remove(2)
+    ends = {member.process: dict(member.positions) for member in (leaving, staying)}
+    with_replica = {task for task in lost if ends[leaving.process].get(task) == END}
+    assert with_replica
+    little.rebalance()
+    assert set(little.owners()) == {task for member in (leaving, staying) for task in member.running}
+    assert not [task for task in lost & staying.running if ends[staying.process].get(task) != END]
+    assert with_replica & leaving.running
+    little.settle()
+    assert not leaving.running
+    assert len(staying.running) == 9

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.awaiting import read_restarts
+from kstreams_assign.group.dialects import APACHE, DIALECTS, Dialect, MemberReport
 from kstreams_assign.group.joining import read_member_or_damage
 from kstreams_assign.group.leader import decide
 from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember
 from kstreams_assign.group.view import read_group
-from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.wire import ConsumerSubscription, MemberTrailer, encode_consumer_subscription
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition
+from kstreams_assign.wire import AwaitedProcess, ConsumerSubscription, MemberTrailer, encode_consumer_subscription
 from tests.group.little_group import LittleGroup, shape
 from tests.group.test_leader import _question
 from tests.wire.strategies import unhurried
@@ -89,5 +91,73 @@ def test_an_endpoint_that_cannot_be_handed_on_is_left_out(dialect: Dialect, endp
     _, third, decision = decided(dialect, metadata(dialect, user_end_point=endpoint))
     assert third.damage is None
     hosts = dialect.read_assignment(decision.assignments["member-1"].user_data).partitions_by_host
-    assert {host.host for host in hosts} <= {"pod-1", "pod-2", "pod"}
-    assert {host.port for host in hosts} <= {80, 0}
+    assert {host.host for host in hosts} <= {"pod-1", "pod-2", "pod", ""}
+    assert {host.port for host in hosts} <= {80, 0, 99_999}
+
+
+@each_dialect
+@pytest.mark.parametrize(
+    ("endpoint", "java_reads"),
+    [
+        ("[2001:db8::7]:8080", HostInfo("2001:db8::7", 8080)),
+        ("2001:db8::7:8080", HostInfo("2001:db8::7", 8080)),
+        ("http://pod:8080", HostInfo("pod", 8080)),
+        ("http://[::1]:08080", HostInfo("::1", 8080)),
+        (":80", HostInfo("", 80)),
+        ("pod:99999", HostInfo("pod", 99_999)),
+    ],
+)
+def test_a_java_member_finds_itself_in_the_host_map(dialect: Dialect, endpoint: str, java_reads: HostInfo) -> None:
+    """It looks for what ``Utils.getHost`` and ``getPort`` return, and joins again at once if that is missing."""
+    _, _, decision = decided(dialect, metadata(dialect, user_end_point=endpoint))
+    answer = dialect.read_assignment(decision.assignments[HOSTILE].user_data)
+    assert java_reads in answer.partitions_by_host
+    assert len(answer.partitions_by_host) == 3
+
+
+MIXED = {TaskId(7, 0): 5, TaskId(7, 0, "x"): 5}
+"""A task without and one with a named topology: their tuples cannot be compared."""
+
+
+def test_tasks_with_and_without_a_named_topology_are_listed_in_a_warning() -> None:
+    _, _, decision = decided(APACHE, metadata(APACHE, task_offset_sums=MIXED))
+    assert [text for text in decision.warnings if "has state of the tasks 7_0, x__7_0" in text]
+
+
+def test_loads_of_tasks_with_and_without_a_named_topology_are_ignored() -> None:
+    config = AssignConfig(balance_by="input_rate")
+    little = LittleGroup(shape(), {"orders": 6}, config, "least_movement")
+    members = [little.add(1), little.add(2)]
+    for member in members:
+        member.balance_by, member.loads = "input_rate", {TaskId(0, 0): 900}
+    little.settle()
+    trailer = MemberTrailer({"least_movement": 2}, balance_by="input_rate", loads=MIXED)
+    third = read_member_or_damage(HOSTILE, metadata(APACHE, trailer=trailer), None)
+    view = read_group([*(member.joins(APACHE) for member in members), third])
+    assert MIXED in view.reported_loads
+    decision = decide(view, _question(little))
+    assert decision.standing is not None
+    assert decision.standing.cluster.loads == {TaskId(0, 0): 900}
+
+
+def test_reports_of_awaited_tasks_with_and_without_a_named_topology_are_compared() -> None:
+    little = LittleGroup(shape(), {"orders": 6}, assignor="least_movement")
+    members = [little.add(1), little.add(2)]
+    little.settle()
+    absent, plain, named = UUID(int=9), TaskId(7, 0), TaskId(7, 0, "x")
+    reports = [AwaitedProcess(5, (plain, named), (named,)), AwaitedProcess(5, (named, plain), (plain, named))]
+    joined = [
+        read_member_or_damage(
+            f"{HOSTILE}-{number}",
+            metadata(
+                APACHE,
+                process_id=UUID(int=70 + number),
+                trailer=MemberTrailer({"least_movement": 1}, awaited={absent: report}, generation=1_000),
+            ),
+            None,
+        )
+        for number, report in enumerate(reports)
+    ]
+    view = read_group([*(member.joins(APACHE) for member in members), *joined])
+    assert read_restarts(view, 60_000).away == {absent: AwaitedProcess(5, (plain, named), (named,))}
+    decide(view, replace(_question(little), config=AssignConfig(scheduled_rebalance_max_delay_ms=60_000)))

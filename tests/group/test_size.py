@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any, NoReturn
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.encode import share
+from kstreams_assign.group.encode import owners_by_process, share
 from kstreams_assign.group.size import FULL_SHARE, RECORD_BYTES_MAX, WARN_SHARE
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId
-from kstreams_assign.wire import GroupTrailer, whole_trailer
+from kstreams_assign.wire import AssignmentInfo, GroupTrailer, encode_assignment, whole_trailer
 from tests.group.little_group import END, LittleGroup, shape
 
 MEMBERS, TASKS = 12, 48
@@ -126,12 +130,75 @@ def test_the_trailers_of_all_members_make_the_whole_again() -> None:
         partitions=12,
         loads={task: 100 * task.partition for task in tasks},
     )
-    shares = [share(trailer, process, tasks[number::4]) for number, process in enumerate(processes)]
+    owned = owners_by_process(trailer)
+    shares = [
+        share(trailer, process, tasks[number::4], owned.get(process, {})) for number, process in enumerate(processes)
+    ]
     assert all(each != trailer for each in shares)
     assert [[*each.loads] for each in shares] == [tasks[number::4] for number in range(4)]
     assert whole_trailer(shares) == whole_trailer([trailer] * 3) == trailer
     assert whole_trailer([shares[3], trailer, *shares]) == trailer
     assert whole_trailer([]) is None
+
+
+def slow_share(trailer: GroupTrailer, process: UUID, active: Collection[TaskId]) -> GroupTrailer:
+    """Return what ``share`` returns, from all tasks of the group: its slow twin."""
+    owners = {task: owner for task, owner in trailer.owners.items() if owner == process}
+    return replace(
+        trailer,
+        warmups={process: trailer.warmups[process]} if process in trailer.warmups else {},
+        at_once={process: trailer.at_once[process]} if process in trailer.at_once else {},
+        withheld=tuple(owners),
+        owners=owners,
+        loads={task: load for task, load in trailer.loads.items() if task in active},
+    )
+
+
+PROCESSES = [UUID(int=number) for number in range(1, 5)]
+a_task = st.builds(TaskId, st.integers(0, 2), st.integers(0, 9), st.none())
+some_tasks = st.frozensets(a_task, max_size=20)
+
+
+@given(
+    withheld=st.lists(st.tuples(a_task, st.sampled_from(PROCESSES))),
+    loads=st.dictionaries(a_task, st.integers(0, 10**6)),
+    warmups=st.dictionaries(st.sampled_from(PROCESSES), some_tasks.map(tuple)),
+    active=some_tasks,
+)
+def test_each_share_has_the_same_bytes_as_that_of_the_slow_twin(
+    withheld: list[tuple[TaskId, UUID]],
+    loads: dict[TaskId, int],
+    warmups: dict[UUID, tuple[TaskId, ...]],
+    active: frozenset[TaskId],
+) -> None:
+    owners = dict(withheld)
+    trailer = GroupTrailer("least_movement", 1, warmups, withheld=tuple(owners), owners=owners, loads=loads)
+    owned = owners_by_process(trailer)
+    for process in PROCESSES:
+        fast, slow = share(trailer, process, active, owned.get(process, {})), slow_share(trailer, process, active)
+        assert fast == slow
+        assert encoded(fast) == encoded(slow)
+
+
+def encoded(trailer: GroupTrailer) -> bytes:
+    return encode_assignment(AssignmentInfo(version=11, commonly_supported_version=11, trailer=trailer))
+
+
+class NeverWalked(dict[Any, Any]):
+    """A mapping of the whole group: a walk for each process would take time with the square of the group."""
+
+    def items(self) -> NoReturn:
+        raise AssertionError("each process's share walks the tasks of the whole group")
+
+    __iter__ = keys = values = items
+
+
+def test_a_share_reads_only_the_tasks_of_its_process() -> None:
+    tasks = [TaskId(0, number) for number in range(8)]
+    loads, owners = NeverWalked(dict.fromkeys(tasks, 5)), NeverWalked(dict.fromkeys(tasks, PROCESSES[1]))
+    trailer = GroupTrailer("least_movement", 1, owners=owners, loads=loads)
+    mine = share(trailer, PROCESSES[0], tasks[:2], {tasks[0]: PROCESSES[0]})
+    assert (mine.loads, mine.withheld) == (dict.fromkeys(tasks[:2], 5), (tasks[0],))
 
 
 def test_a_record_that_stays_above_half_the_limit_causes_a_warning(own: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kstreams_assign import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import DecisionEvent, Event, LookupFailedEvent
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import Store, SubtopologyShape, TopicPartition, TopologyShape
 from kstreams_assign.worker import leading
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
@@ -99,3 +99,59 @@ def test_the_first_leader_of_a_group_refuses_if_a_look_up_fails(leader: Leader) 
     leader.admin.answers = [None]
     assert leader.lead(seen=0) == 0
     assert leader.errors() != [0]
+
+
+class RackAdmin(Admin):
+    """Answers everything, and keeps the topics whose racks it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.racks_of: list[str] = []
+
+    def partition_counts(self, topics: Iterable[str], _timeout_s: float) -> Mapping[str, int]:
+        return dict.fromkeys(topics, PARTITIONS)
+
+    def create_topics(self, *_: object, **__: object) -> None:
+        """Every topic exists."""
+
+    def read(self, partitions: Iterable[TopicPartition], _timeout_s: float) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def topic_setting(self, *_: object) -> None:
+        """The broker has no setting of its own."""
+
+    def replica_racks(self, topics: Iterable[str], _timeout_s: float) -> Mapping[TopicPartition, frozenset[str]]:
+        self.racks_of += topics
+        return {
+            TopicPartition(topic, partition): frozenset({"r1"})
+            for topic in self.racks_of
+            for partition in range(PARTITIONS)
+        }
+
+
+@pytest.mark.parametrize(
+    ("standbys", "topics"), [(0, ["orders-eu"]), (1, ["orders-eu", "app-totals-changelog"])], ids=["0", "1"]
+)
+def test_with_a_source_pattern_the_racks_of_the_topics_that_match_are_looked_up(
+    standbys: int, topics: list[str]
+) -> None:
+    admin, events = RackAdmin(), list[Event]()
+    config = Config(
+        application_id="app",
+        bootstrap_servers="localhost:1",
+        assignor="high_availability",
+        client_rack="r1",
+        rack_aware_assignment_strategy="min_traffic",
+        num_standby_replicas=standbys,
+    )
+    pattern = TopologyShape((SubtopologyShape((), (Store("totals"),), pattern="orders-.*"),))
+    log = EventLog("1", events.append)
+    lead = Leading(config, pattern, UUID(int=1), admin, admin, log)  # type: ignore[arg-type]
+    little = LittleGroup(TopologyShape((SubtopologyShape(("orders-eu",), (Store("totals"),)),)), {})
+    members = [little.add(1), little.add(2)]
+    for member in members:
+        member.rack = "r1"
+    answers = lead.lead([member.joins(little.dialect) for member in members], {"orders-eu": PARTITIONS}, {})
+    assert sum(len(answer.partitions) for answer in answers.values()) == PARTITIONS
+    assert admin.racks_of == topics
+    assert [event.warnings for event in events if isinstance(event, DecisionEvent)] == [()]

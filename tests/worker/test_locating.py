@@ -36,3 +36,9 @@ def test_a_key_is_found_where_its_partition_is():
 
 def test_without_endpoints_nothing_is_known():
     assert locate(SHAPE, 3, {}, {}) == {"active": None, "standbys": []}
+
+
+def test_an_ipv6_host_is_shown_in_brackets():
+    mine = TopicPartition("orders", 0)
+    location = locate(SHAPE, 0, {HostInfo("::1", 8080): (mine,)}, {HostInfo("[::2]", 8080): (mine,)})
+    assert location == {"active": "[::1]:8080", "standbys": ["[::2]:8080"]}

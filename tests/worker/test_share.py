@@ -49,6 +49,11 @@ def test_each_process_answers_queries_at_a_port_of_its_own_and_a_free_port_stays
     assert (free.query, free.application_server) == ("127.0.0.1:0", "a:0")
 
 
+def test_the_scheme_of_an_endpoint_stays():
+    config = Config("app", "b:1", application_server="http://pod:7000")
+    assert share_settings(config, 2, None).application_server == "http://pod:7002"
+
+
 def test_a_port_beyond_the_last_is_refused():
     config = Config(application_id="app", bootstrap_servers="b:1", application_server="here:65535")
     assert share_settings(config, 0, None).application_server == "here:65535"
