@@ -21,6 +21,13 @@ def dead_letters(
     resend: Annotated[
         bool, typer.Option("--resend", help="Send the records to their input partitions again, each once.")
     ] = False,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning",
+            help="With --resend: send all letters of partitions for which it is not known what was sent.",
+        ),
+    ] = False,
     sent_too: Annotated[bool, typer.Option("--all", help="List also what has been sent again.")] = False,
     client: ClientPairs = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON a dead letter.")] = False,
@@ -32,6 +39,10 @@ def dead_letters(
     no record behind and sends none twice. It needs the right to write to the input topics, and to use APP-dead-letters
     as a group and as a transactional id. Exit status 1 if letters could not be sent again, or there is no such topic.
 
+    Brokers delete the record of what was sent after offsets.retention.minutes (by default 7 days). For a partition
+    without that record, --resend refuses if the first letter is older than that, also the first time. Add
+    --from-beginning if no letter was ever sent again, or to send all again.
+
     Example: kstreams-assign dead-letters orders-app -b localhost:9092 --resend
     """
     from kstreams_assign.client_settings import client_pairs
@@ -42,6 +53,8 @@ def dead_letters(
 
     if resend and sent_too:
         raise ConfigError("--all: lists what has been sent again; leave it out with --resend")
+    if from_beginning and not resend:
+        raise ConfigError("--from-beginning: needs --resend; without it, nothing is sent")
     settings = client_pairs(client or (), with_kafka_python=False)
     with without_client_logs(settings):
         asked = work.Asked(
@@ -49,6 +62,7 @@ def dead_letters(
             application_id,
             topic or f"{application_id}-dead-letters",
             sent_too=sent_too,
+            from_beginning=from_beginning,
             as_json=as_json,
         )
         if not resend:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kstreams_assign.assign import is_instance_balanced, owner_changes_lower_bound
+from kstreams_assign.assign import is_instance_balanced, is_load_balanced, owner_changes_lower_bound
+from kstreams_assign.group.loads import explain_balance_ignored
+from kstreams_assign.group.values import Decision
 from kstreams_assign.observe.changes import PLACES, Alternative, Place, changed
 from kstreams_assign.observe.group_state import GroupState
 from kstreams_assign.observe.pace import FOLLOW_UP, PROBE, until_next, until_probe, until_read
@@ -29,7 +31,8 @@ class Outcome:
     ``extra_replicas``: the most warm-ups at a time. ``tasks_without_standby``: the most stateful tasks, right after
     any rebalance, without a caught-up replica (within ``acceptable_recovery_lag``) beside the owner's: losing the
     owner then costs a restore. ``cold``: active tasks that their process has to restore first. ``offsets_read``: by
-    all replicas and restored tasks together. ``converged`` is False if the group would go on probing.
+    all replicas and restored tasks together. ``balanced``: by load if the last decision used loads (``balance_by``),
+    otherwise by number of tasks. ``converged`` is False if the group would go on probing.
     """
 
     alternative: Alternative
@@ -73,10 +76,10 @@ def predict(
     known = offsets_per_s is not None or not group.offsets_read
     decisions = [generation.decision for generation in played]
     rounds = [decision for decision in decisions if decision.kind == "round"]
-    owners = group.owners()
+    last = decisions[-1] if decisions else group.next_decision()
     return Outcome(
         alternative=alternative,
-        assignor=decisions[-1].assignor if decisions else group.next_decision().assignor,
+        assignor=last.assignor,
         owner_changes=sum(len(decision.changed) for decision in decisions),
         lower_bound=decisions[0].owner_changes_lower_bound if decisions else _bound(group),
         rounds=len(rounds),
@@ -89,7 +92,7 @@ def predict(
         adopted=sum(len(decision.adopted) for decision in decisions),
         cold=sum(len(generation.cold) for generation in played),
         offsets_read=group.offsets_read,
-        balanced=is_instance_balanced(owners, group.capacities),
+        balanced=_is_balanced(group, last),
         converged=converged,
         warnings=tuple(dict.fromkeys(warning for decision in decisions for warning in decision.warnings)),
         generations=played,
@@ -123,6 +126,14 @@ def _first_cause(group: PlayedGroup, alternative: Alternative, offsets_per_s: in
         return None
     until_probe(group, group.standing(), group.state.rebalance_in_ms, offsets_per_s)
     return PROBE
+
+
+def _is_balanced(group: PlayedGroup, last: Decision) -> bool:
+    """Judge as ``describe`` does: by load where this decision used loads, otherwise by number of tasks."""
+    uses_loads = explain_balance_ignored(last.assignor, group.state.config.balance_by) is None
+    if uses_loads and last.standing is not None and last.standing.cluster.loads:
+        return is_load_balanced(group.owners(), group.capacities, last.standing.cluster.loads)
+    return is_instance_balanced(group.owners(), group.capacities)
 
 
 def _bound(group: PlayedGroup) -> int:

@@ -54,8 +54,8 @@ def run(
     application_server and query. The environment variable KSTREAMS_ASSIGN_PROCESS has its number.
 
     A process that fails is started again after 1 s, then 2 s, and up to 60 s. A wrong setting ends all with exit status
-    2. SIGTERM or Ctrl-C closes all processes in order, a second one kills them. SIGUSR1 drains them first. SIGHUP
-    closes them for a restart: their tasks wait for them (close(restart=True)).
+    2. SIGTERM or Ctrl-C closes all processes in order, another one after a second or more kills them. SIGUSR1 drains
+    them first. SIGHUP closes them for a restart: their tasks wait for them (close(restart=True)).
 
     Example: kstreams-assign run app:worker --processes 4 --http 127.0.0.1:8080
     """

@@ -11,6 +11,8 @@ What must not live here: processes, signals and clocks (``supervisor``, ``child`
   and would move again with that one. A process that does not end within its time is killed.
 - A request during an end is passed on if it ends the processes sooner. Only SIGTERM or Ctrl-C kills, and only if one of
   them came before: the first may follow another signal, or an end that the supervisor has begun itself.
+- A stop may be delivered twice: ``timeout`` signals its child, and then its whole process group. So a stop within a
+  second of the first is the same stop, and does not kill.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ class Request(Enum):
     DRAIN = "drain"
     RESTART = "restart"
 
+
+SAME_STOP_MS = 1_000
+"""SIGTERM or Ctrl-C within this time of the first one is the same stop."""
 
 SLOWEST_FIRST = (Request.DRAIN, Request.RESTART, Request.CLOSE)
 
@@ -105,12 +110,12 @@ class ProcessState:
 class _End:
     """That all processes were asked to end, when they are asked or killed next, and whether all of them obey.
 
-    ``was_stopped``: whether SIGTERM or Ctrl-C has asked for it.
+    ``stopped_ms``: when SIGTERM or Ctrl-C first asked for it; None if neither has.
     """
 
     request: Request
     deadline_ms: int
-    was_stopped: bool = False
+    stopped_ms: int | None = None
     killed: bool = False
     failed: set[int] = field(default_factory=set)
 
@@ -168,20 +173,20 @@ class Supervision:
     def end(self, request: Request, now_ms: int, *, is_stop: bool) -> list[Effect]:
         """Ask every process to end, also one that was asked for a slower end before.
 
-        ``is_stop``: SIGTERM or Ctrl-C asks; the second of them kills.
+        ``is_stop``: SIGTERM or Ctrl-C asks; another one kills, ``SAME_STOP_MS`` or more after the first.
         """
         end = self._end
         if end is not None and end.killed:
             return []
-        if end is not None and end.was_stopped and is_stop:
+        if is_stop and end is not None and end.stopped_ms is not None and now_ms - end.stopped_ms >= SAME_STOP_MS:
             return self._kill()
         for process in self._processes.values():
             if process.state is State.RESTING:
                 process.state = State.ENDED
         is_sooner = end is None or SLOWEST_FIRST.index(request) > SLOWEST_FIRST.index(end.request)
         effects = self._ask(request, now_ms) if is_sooner else []
-        if is_stop and self._end is not None:
-            self._end.was_stopped = True
+        if is_stop and self._end is not None and self._end.stopped_ms is None:
+            self._end.stopped_ms = now_ms
         return effects
 
     def turn(self, now_ms: int) -> list[Effect]:

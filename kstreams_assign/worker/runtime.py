@@ -125,7 +125,9 @@ class Runtime(KeyReads):
         try:
             queries = Queries(self._config)
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
-            admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
+            # One wait, which is logged; the checks below then need not wait.
+            if not admin.reach(FIRST_ANSWER_S, self._ending.is_set):
+                return
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
@@ -189,7 +191,10 @@ class Runtime(KeyReads):
         If no member can take them (this one is alone, or a Java member leads), it leaves as ``close`` does. In a
         streams group only members of this package warm tasks up. Call it from any thread; it does not wait.
         """
-        self._requests.put(drain)
+        if self._processor is None:
+            self._ending.set()  # it has not joined yet, so it has no tasks to move
+        else:
+            self._requests.put(drain)
 
     def pause(self, which: TaskId | str | int | None = None, *, timeout_s: float = 30.0) -> tuple[TaskId, ...]:
         """Pause active tasks of this process until ``resume``; return them once that is committed.

@@ -116,6 +116,12 @@ def test_the_first_question_is_asked_again_too(broker, monkeypatch):
     assert times_s == pytest.approx([10.0, 20.0, 40.0], abs=0.5)
 
 
+def test_a_wait_that_is_given_up_returns_false_without_an_error():
+    answers = iter([False, False, True])
+    assert not ClusterAdmin(closed_port()).reach(PATIENCE_S, lambda: next(answers, True))
+    assert list(answers) == [], "it was asked again during the wait"
+
+
 def test_no_attempt_at_the_first_question_takes_longer_than_the_caller_waits(monkeypatch):
     admin, times_s = ClusterAdmin(closed_port()), []
 

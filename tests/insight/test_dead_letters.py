@@ -4,37 +4,52 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer, TopicReader
+from kstreams_assign.errors import BrokerError, RecordRefused
 from kstreams_assign.insight import dead_letters as work
+from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.dead_letters import Failure, dead_letter
 from kstreams_assign.tasks.record import Record
 from tests.insight.run import Cli
 
 TIMEOUT_S = 60.0
+HOUR_AGO_MS = round(time.time() * 1000) - 3_600_000
+LONG_AGO_MS = 1_000
 FAILURE = Failure("ValueError: bad", "bad", "Traceback")
 
 
 class Shop:
     """An application with an input topic and a dead-letter topic."""
 
-    def __init__(self, broker: str, name: str) -> None:
+    def __init__(self, broker: str, name: str, **input_settings: str) -> None:
         self.broker, self.name = broker, name
         self.inputs, self.letters = f"{name}-in", f"{name}-dead-letters"
-        ClusterAdmin(broker).create_topics({self.inputs: 3, self.letters: 2}, TIMEOUT_S)
+        configs = {self.inputs: {key.replace("_", "."): value for key, value in input_settings.items()}}
+        ClusterAdmin(broker).create_topics({self.inputs: 3, self.letters: 2}, TIMEOUT_S, configs=configs)
 
-    def die(self, *offsets: int, value: bytes | None = b"v", topic: str | None = None, bytes_max: int = 1_000) -> None:
+    def die(
+        self,
+        *offsets: int,
+        value: bytes | None = b"v",
+        topic: str | None = None,
+        bytes_max: int = 1_000,
+        since_ms: int = HOUR_AGO_MS,
+        keyed: bool = True,
+    ) -> None:
         """Write the dead letters of records with these offsets, in partition ``offset % 3``."""
         with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
             for offset in offsets:
-                key, headers = b"k%d" % offset, [("trace", b"%d" % offset)]
-                record = Record(topic or self.inputs, offset % 3, offset, 1_000 + offset, key, value, headers)
+                key, headers = b"k%d" % offset if keyed else None, [("trace", b"%d" % offset)]
+                record = Record(topic or self.inputs, offset % 3, offset, since_ms + offset, key, value, headers)
                 producer.produce_all([dead_letter(self.letters, record, FAILURE, bytes_max)])
             producer.flush(TIMEOUT_S)
 
@@ -42,6 +57,12 @@ class Shop:
         with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
             producer.produce(topic, None, None, value)
             producer.flush(TIMEOUT_S)
+
+    def forget_what_was_sent(self) -> None:
+        """Delete the committed offsets, as brokers do after ``offsets.retention.minutes``."""
+        admin = AdminClient({"bootstrap.servers": self.broker})
+        for deleted in admin.delete_consumer_groups([self.letters]).values():
+            deleted.result(TIMEOUT_S)
 
     def sent_again(self) -> list[Record]:
         """The committed records of the input topic."""
@@ -57,8 +78,13 @@ class Shop:
 
 
 @pytest.fixture
-def shop(broker: str, request: pytest.FixtureRequest) -> Shop:
-    return Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:50])
+def name(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"[^a-z0-9]", "-", request.node.name)[:50]
+
+
+@pytest.fixture
+def shop(broker: str, name: str) -> Shop:
+    return Shop(broker, name)
 
 
 def test_each_letter_is_listed_with_its_error_and_where_its_record_was(run: Cli, shop: Shop) -> None:
@@ -81,7 +107,7 @@ def test_each_letter_is_listed_with_its_error_and_where_its_record_was(run: Cli,
         "topic": shop.inputs,
         "partition": 1,
         "offset": 4,
-        "timestamp_ms": 1_004,
+        "timestamp_ms": HOUR_AGO_MS + 4,
         "key": "k4",
         "value": "v",
         "headers": [["trace", "4"]],
@@ -105,7 +131,7 @@ def test_letters_are_sent_to_their_partitions_again_each_once(
     }
     records = shop.sent_again()
     assert Counter((r.key, r.partition, r.timestamp_ms) for r in records) == Counter(
-        (b"k%d" % offset, offset % 3, 1_000 + offset) for offset in range(13)
+        (b"k%d" % offset, offset % 3, HOUR_AGO_MS + offset) for offset in range(13)
     )
     assert all(record.headers == [("trace", record.key[1:])] for record in records if record.key)
     assert run("dead-letters", shop.name, "-b", shop.broker).err == f"0 dead letters in {shop.letters}\n"
@@ -152,9 +178,105 @@ def test_what_cannot_be_sent_again_is_named_and_the_rest_is_sent(run: Cli, shop:
     assert [record.key for record in shop.sent_again()] == [b"k1"]
 
 
+def test_a_letter_that_the_brokers_refuse_does_not_hold_up_the_others(run: Cli, broker: str, name: str) -> None:
+    shop = Shop(broker, name, max_message_bytes="1000")
+    shop.die(1)
+    shop.die(2, value=bytes(2_000), bytes_max=100_000)
+    shop.die(*range(3, 20))
+    done = run("dead-letters", name, "-b", broker, "--resend", "--json")
+    assert done.status == 1
+    assert json.loads(done.out) == {"topic": shop.letters, "sent": 18, "not_sent": 1}
+    [refused] = [line for line in done.err.splitlines() if "not sent again" in line]
+    assert re.match(rf"{shop.letters}-[01] offset \d+: not sent again: ", refused)
+    assert "MSG_SIZE_TOO_LARGE" in refused
+    assert f"to {shop.inputs}-2" in refused
+    wanted = Counter(b"k%d" % offset for offset in range(1, 20) if offset != 2)
+    assert Counter(record.key for record in shop.sent_again()) == wanted
+    again = run("dead-letters", name, "-b", broker, "--resend")
+    assert (again.status, again.err) == (0, f"no dead letters in {shop.letters} that have not been sent again\n")
+    assert Counter(record.key for record in shop.sent_again()) == wanted
+
+
+def test_several_refused_letters_are_all_named(run: Cli, broker: str, name: str) -> None:
+    shop = Shop(broker, name, cleanup_policy="compact")
+    shop.die(1)
+    shop.die(2, 5, keyed=False)
+    shop.die(8)
+    done = run("dead-letters", name, "-b", broker, "--resend")
+    assert done.status == 1
+    assert done.err.count("not sent again: ") == done.err.count("INVALID_RECORD") == 2
+    assert Counter(record.key for record in shop.sent_again()) == {b"k1": 1, b"k8": 1}
+
+
+def test_a_batch_that_every_topic_would_refuse_is_not_dropped_letter_by_letter(
+    run: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing right is not the fault of a letter: no offset is committed."""
+    shop.die(*range(4))
+    send = work._send
+
+    def refuse(producer: Any, records: list[Record], *rest: Any) -> None:
+        if records:
+            raise RecordRefused("a right is missing", shop.inputs, 0, b"k", absent=False)
+        send(producer, records, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "_send", refuse)
+        done = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
+        assert (done.status, "a right is missing" in done.err) == (3, True)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend", "--json").facts["sent"] == 4
+
+
+def test_old_letters_are_not_sent_unasked_where_it_is_not_known_what_was_sent(run: Cli, shop: Shop) -> None:
+    shop.die(0, since_ms=LONG_AGO_MS)
+    listed = run("dead-letters", shop.name, "-b", shop.broker)
+    assert re.search(rf"{shop.letters}-[01]: not known which letters have been sent again: ", listed.err)
+    first = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
+    assert first.status == 2
+    assert re.search(rf"{shop.letters}-[01] \(first letter of 1970-01-01 00:00:01 UTC\)", first.err)
+    assert "--from-beginning" in first.err
+    assert shop.sent_again() == []
+    for _ in range(2):
+        sent = run("dead-letters", shop.name, "-b", shop.broker, "--resend", "--from-beginning")
+        assert sent.status == 0
+    assert [record.key for record in shop.sent_again()] == [b"k0"]
+    assert "not known" not in run("dead-letters", shop.name, "-b", shop.broker).err
+
+
+def test_letters_are_not_sent_a_second_time_when_their_offsets_have_expired(
+    run: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = range(10)
+    shop.die(*letters)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 0
+    shop.forget_what_was_sent()
+    monkeypatch.setattr(work, "_offsets_retention_ms", lambda _cluster: 1_000)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 2
+    assert Counter(record.key for record in shop.sent_again()) == {b"k%d" % offset: 1 for offset in letters}
+
+
+def test_the_brokers_setting_says_how_long_offsets_are_kept(run: Cli, name: str) -> None:
+    with LocalBroker(settings={"offsets.retention.minutes": "30"}) as running:
+        shop = Shop(running.bootstrap_servers, name)
+        shop.die(0)
+        refused = run("dead-letters", name, "-b", shop.broker, "--resend")
+    assert refused.status == 2
+    assert "after 30 minutes (offsets.retention.minutes)" in refused.err
+
+
+def test_kafkas_default_counts_where_the_brokers_setting_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: Any) -> None:
+        raise BrokerError("CLUSTER_AUTHORIZATION_FAILED")
+
+    monkeypatch.setattr(work.Cluster, "admin", forbidden)
+    assert work._offsets_retention_ms(work.Cluster("-")) == 7 * 86_400_000
+
+
 def test_wrong_calls_are_refused(run: Cli, broker: str) -> None:
     missing = run("dead-letters", "no-such-app", "-b", broker)
     assert missing.status == 1
     assert "no topic no-such-app-dead-letters" in missing.err
     both = run("dead-letters", "app", "-b", broker, "--resend", "--all")
     assert (both.status, "--all" in both.err) == (2, True)
+    alone = run("dead-letters", "app", "-b", broker, "--from-beginning")
+    assert (alone.status, "--from-beginning: needs --resend" in alone.err) == (2, True)

@@ -7,6 +7,7 @@ import pytest
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
+from kstreams_assign.observe import what_if
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.describe import describe
 from kstreams_assign.observe.document import document
@@ -92,12 +93,42 @@ def test_decoded_trailers_show_loads():
 def test_a_prediction_balances_by_the_reported_loads():
     state = state_of_group(observed(weighing()))
     assert "as members reported them" in state.assumed["loads"]
+    assert predict(state, Alternative()).balanced
     outcome = predict(state, Alternative(add=1))
-    assert (outcome.owner_changes, outcome.warnings) == (2, ())
+    assert (outcome.owner_changes, outcome.warnings, outcome.balanced) == (2, (), True)
     last = outcome.generations[-1].decision
     assert sorted(len(placed.active) for placed in last.placements.values()) == [1, 2, 3]
     by_number = predict(state, Alternative(settings={"balance_by": "tasks"}))
-    assert by_number.owner_changes == 2
+    assert (by_number.owner_changes, by_number.balanced) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "balanced"),
+    [
+        (Alternative(), True),
+        (Alternative(settings={"balance_by": "tasks"}), False),
+        (Alternative(assignor="high_availability"), False),
+    ],
+)
+def test_a_prediction_is_judged_by_loads_only_where_the_last_decision_uses_them(
+    change: Alternative, balanced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rebalance is simulated, so the tasks are as the loads placed them: one process has 1, the other 5."""
+    monkeypatch.setattr(what_if, "_first_cause", lambda *_: None)
+    assert predict(state_of_group(observed(weighing())), change).balanced is balanced
+
+
+def test_a_group_that_its_loads_leave_unbalanced_is_not_predicted_to_be_balanced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(what_if, "_first_cause", lambda *_: None)
+    group = weighing(dict.fromkeys(HEAVY, 1_000))
+    for member in group.members.values():
+        member.loads = dict(HEAVY)
+    group.rebalance()
+    assert not predict(state_of_group(observed(group)), Alternative()).balanced
+    by_number = Alternative(settings={"balance_by": "tasks"})
+    assert predict(state_of_group(observed(group)), by_number).balanced
 
 
 def test_a_setting_on_the_command_line_is_checked():

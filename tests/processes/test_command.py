@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 
 import psutil
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from kstreams_assign.cli import app
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.processes.application import refuse_malformed
+from kstreams_assign.processes.supervision import SAME_STOP_MS
 from tests.processes.supervised import WITHIN_S, Supervised
 from tests.worker.app import until
 
@@ -178,9 +180,21 @@ def test_a_second_signal_ends_all_at_once(stubborn):
     supervised, children = stubborn()
     supervised.send(signal.SIGTERM)
     supervised.until_line(r"The processes are asked to close \(2\)\.")
+    no_longer_the_same_s = time.monotonic() + SAME_STOP_MS / 1000
+    until(lambda: time.monotonic() >= no_longer_the_same_s, WITHIN_S)
     assert supervised.end(signal.SIGINT) == 1
     supervised.until_line(r"Asked to end a second time: processes that still run are killed \(2\)\.")
     assert [child for child in children if child.is_running()] == []
+
+
+def test_a_signal_that_is_delivered_twice_closes_all_in_order(tmp_path, track):
+    (tmp_path / "app.py").write_text(ORDERLY)
+    supervised = track(Supervised(["run", "app:make", "--processes", "2"], cwd=tmp_path))
+    until(lambda: supervised.lines.count("it runs") == 2, WITHIN_S)
+    supervised.send(signal.SIGTERM)
+    supervised.send(signal.SIGINT)  # two equal signals may arrive as one
+    assert supervised.wait() == 0
+    assert supervised.lines.count("it has closed in order") == 2
 
 
 def test_the_first_sigterm_during_a_drain_closes_all_in_order(tmp_path, track):

@@ -126,8 +126,32 @@ def test_the_second_sigterm_kills_what_still_runs(request_of_sigterm):
     supervision = begun()
     assert stopped(supervision, 0, request_of_sigterm) == asked(request_of_sigterm)
     supervision.ended(0, Outcome.DONE, 5)
-    assert stopped(supervision, 10, request_of_sigterm) == [Kill(1)]
-    assert stopped(supervision, 11, request_of_sigterm) == []
+    assert stopped(supervision, 1_000, request_of_sigterm) == [Kill(1)]
+    assert stopped(supervision, 1_001, request_of_sigterm) == []
+
+
+@pytest.mark.parametrize("request_of_sigterm", Request)
+def test_a_stop_that_is_delivered_twice_is_one_stop(request_of_sigterm):
+    supervision, first_ms = begun(), 70
+    assert stopped(supervision, first_ms, request_of_sigterm) == asked(request_of_sigterm)
+    for later_ms in (0, 5, 999):
+        assert stopped(supervision, first_ms + later_ms, request_of_sigterm) == []
+    assert stopped(supervision, first_ms + 1_500, request_of_sigterm) == [Kill(0), Kill(1)]
+
+
+def test_stops_in_quick_succession_do_not_put_the_kill_off():
+    supervision = begun()
+    stopped(supervision, 0)
+    assert [stopped(supervision, now_ms) for now_ms in (400, 800)] == [[], []]
+    assert stopped(supervision, 1_200) == [Kill(0), Kill(1)]
+
+
+def test_a_stop_that_is_delivered_twice_after_another_signal_does_not_kill():
+    supervision = begun()
+    signalled(supervision, Request.DRAIN, 0)
+    assert stopped(supervision, 5_000) == asked(Request.CLOSE)
+    assert stopped(supervision, 5_005) == []
+    assert stopped(supervision, 6_000) == [Kill(0), Kill(1)]
 
 
 @pytest.mark.parametrize("before", [Request.DRAIN, Request.RESTART])
@@ -144,7 +168,7 @@ def test_the_first_sigterm_with_drain_or_restart_does_not_kill_after_the_same_re
         supervision = begun()
         signalled(supervision, request, 0)
         assert stopped(supervision, 10, request) == []
-        assert stopped(supervision, 20, request) == [Kill(0), Kill(1)]
+        assert stopped(supervision, 1_010, request) == [Kill(0), Kill(1)]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.SHUT_DOWN])
@@ -161,7 +185,7 @@ def test_the_first_sigterm_after_a_drain_that_took_too_long_does_not_kill():
     signalled(supervision, Request.DRAIN, 0)
     assert supervision.turn(600_000) == asked(Request.CLOSE)
     assert stopped(supervision, 600_020) == []
-    assert stopped(supervision, 600_030) == [Kill(0), Kill(1)]
+    assert stopped(supervision, 601_020) == [Kill(0), Kill(1)]
 
 
 def test_a_request_for_a_slower_end_changes_nothing():

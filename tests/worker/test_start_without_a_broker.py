@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kstreams_assign import Config, Subtopology, Worker
+from kstreams_assign import Config, Event, Subtopology, Worker
+from kstreams_assign.adapters.confluent import first_contact
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import ClosedEvent
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.worker import connecting, runtime
 from tests.adapters.confluent_cluster import closed_port
-from tests.worker.app import PARTITIONS, App
+from tests.worker.app import PARTITIONS, App, until
+
+ENDS_WITHIN_S = 5.0
+"""Far less than the 30 s of the wait; the end itself takes some milliseconds."""
 
 
 @pytest.mark.parametrize("protocol", GROUP_PROTOCOLS)
@@ -49,6 +55,42 @@ def test_a_worker_ends_after_one_wait_with_the_address_and_what_to_check(
     with pytest.raises(BrokerUnavailable, match=f"bootstrap_servers = '{address}': no broker answered .*; check that"):
         worker.run()
     assert events == [ClosedEvent], "no other look-up waited for the broker too"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(Worker.close, id="close"),
+        pytest.param(lambda worker: worker.close(restart=True), id="restart"),
+        pytest.param(Worker.drain, id="drain"),
+    ],
+)
+def test_a_worker_that_is_asked_to_end_stops_waiting_for_its_first_broker(
+    end: Callable[[Worker], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(first_contact, "FIRST_REPORT_S", 0.0)
+    events: list[Event] = []
+    errors: list[BaseException] = []
+    worker = Worker(
+        Config("alone", closed_port(), str(tmp_path)),
+        [Subtopology(lambda *_: None, sources=["in"], stores=["totals"])],
+        on_event=events.append,
+    )
+
+    def run() -> None:
+        try:
+            worker.run()
+        except BrokerUnavailable as error:
+            errors.append(error)
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    until(lambda: "No broker has answered" in caplog.text)
+    end(worker)
+    running.join(ENDS_WITHIN_S)
+    assert not running.is_alive()
+    assert errors == []
+    assert [event.error for event in events if isinstance(event, ClosedEvent)] == [None]
 
 
 def test_the_group_is_connected_to_again_and_again_until_time_is_up(

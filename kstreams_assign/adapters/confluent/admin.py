@@ -18,7 +18,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, Offset
 
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.first_contact import FirstContact, attempts, seconds_left
+from kstreams_assign.adapters.confluent.first_contact import FirstContact, attempts, never, seconds_left
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
@@ -54,12 +54,13 @@ class ClusterAdmin:
         self._contact = FirstContact(bootstrap_servers, client)
         self._admin = self._contact.admin
 
-    def reach(self, timeout_s: float) -> None:
-        """Wait until a broker answers.
+    def reach(self, timeout_s: float, given_up: Callable[[], bool] = never) -> bool:
+        """Wait until a broker answers, and return True; return False once ``given_up`` returns True.
 
-        Raises ``BrokerUnavailable``, ``ConfigError``, each with the settings to look at.
+        It is called at least every 0.1 s. Raises ``BrokerUnavailable``, ``ConfigError``, each with the settings to look
+        at.
         """
-        self._contact.make(time.monotonic() + timeout_s)
+        return self._contact.make(time.monotonic() + timeout_s, given_up)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """High watermarks. Raises ``BrokerUnavailable``, also for a partition that no broker knows within 2 s."""
@@ -143,6 +144,23 @@ class ClusterAdmin:
 
         entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
         return None if entry is None else str(entry.value)
+
+    def broker_settings(self, key: str, timeout_s: float) -> frozenset[str]:
+        """Return the values that the brokers have for a setting. Needs the right to describe the cluster's settings.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._contact.make(deadline)
+        with translating("list brokers"):
+            brokers = self._admin.list_topics(timeout=seconds_left(deadline)).brokers
+        resources = [ConfigResource(ConfigResource.Type.BROKER, str(number)) for number in brokers]
+
+        def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
+            return self._admin.describe_configs(resources, request_timeout=left_s)
+
+        answers = self._answers("describe settings of", ask, deadline)
+        return frozenset(str(entries[key].value) for entries in answers.values() if key in entries)
 
     def settings_of(self, topics: Iterable[str], key: str, timeout_s: float) -> dict[str, str | None]:
         """What a setting of each topic is now; topics that do not exist are left out.

@@ -102,6 +102,11 @@ class _Wait:
             _LOGGER.warning("%s", self._describe(now - self._began, self._deadline - now))
 
 
+def never() -> bool:
+    """Return False: the caller waits until time is up."""
+    return False
+
+
 class FirstContact:
     """An admin client, and whether a broker ever answered it. May be shared by threads."""
 
@@ -114,33 +119,40 @@ class FirstContact:
         settings = {**merged(ClientRole.ADMIN, bootstrap_servers, client, {}, {}), "error_cb": self._heard.hear}
         self.admin = made(AdminClient, settings, client, f"admin client of {bootstrap_servers}")
 
-    def make(self, deadline: float) -> None:
-        """Return once a broker has ever answered the client, until then wait for one (``time.monotonic``).
+    def make(self, deadline: float, given_up: Callable[[], bool] = never) -> bool:
+        """Return True once a broker has ever answered the client, until then wait for one (``time.monotonic``).
 
-        Raises ``ConfigError`` as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
+        Return False as soon as ``given_up`` returns True: the caller no longer needs an answer. Raises ``ConfigError``
+        as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
         """
         wait, times_s = _Wait(deadline, self._describe_wait), attempts(deadline)
         while not self._made:
+            if given_up():
+                return False
             try:
-                self._ask(next(times_s), wait)
-                self._made = True
+                self._made = self._ask(next(times_s), wait, given_up)
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
                     raise self._unreachable(cause) from None  # it quotes the cause
                 self.admin.poll(_BETWEEN_LOOKS_S)
                 wait.report_when_due()
+        return True
 
-    def _ask(self, attempt_s: float, wait: _Wait) -> None:
+    def _ask(self, attempt_s: float, wait: _Wait, given_up: Callable[[], bool]) -> bool:
+        """Return whether a broker answered; False only if ``given_up``."""
         heard = self._heard
         asked = self.admin.describe_cluster(request_timeout=attempt_s)
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
+            if given_up():
+                return False
             wait.report_when_due()
             # One broker of several may refuse what the others take: it counts when none is left.
             if heard.none_left and heard.refusal is not None:
                 raise self._refused(heard.refusal)
         with translating("describe the cluster"):
             asked.result()
+        return True
 
     def _describe_wait(self, passed_s: float, left_s: float) -> str:
         """Return the line that is logged during the wait: where, why, until when, and what to check."""
