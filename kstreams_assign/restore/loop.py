@@ -110,13 +110,13 @@ class Pacing:
     missing_reported_ms: int = 3_000
     """A changelog that has not existed for this long is reported as ``Missing``."""
     bounds_age_ms: int = 10_000
-    """A task that was restored for longer than this looks once more where its changelogs end, and whether they are the
-    same.
+    """When bounds are older than this, an active task that reaches its end or has not moved for ``stalled_ms`` looks
+    once more where its changelogs end, and whether they are the same.
     """
     standby_budget_records: int = 50_000
     """Standbys are not read while active tasks have more than this to restore."""
     stalled_ms: int = 3_000
-    """An active task that has not moved for this long no longer holds up standbys."""
+    """An active task that has not moved for this long no longer holds up standbys, and looks up old bounds again."""
     rebuild_records: int = 50_000
     """With more than this left, what is written need not outlast a crash by itself."""
     caught_up: int = 0
@@ -441,12 +441,17 @@ class Restorer:
         self.rate.note(self._now_ms(), behind=behind)
 
     def _hand_back_restored(self) -> None:
-        active = Purpose.ACTIVE
-        for job in [job for job in self._jobs.values() if job.purpose is active and job.restored]:
-            if job.looked_at_ms < self._now_ms() - self._pacing.bounds_age_ms:
-                job.look_up_at_ms = 0
-            else:
+        active, now_ms = Purpose.ACTIVE, self._now_ms()
+        for job in [job for job in self._jobs.values() if job.purpose is active and job.end_known]:
+            restored, old = job.restored, job.looked_at_ms < now_ms - self._pacing.bounds_age_ms
+            if restored and not old:
                 self._events.append(Restored(job.task, self._let_go(job)))
+            elif old and job.look_up_at_ms is None and (restored or self._has_stalled(job, now_ms)):
+                job.look_up_at_ms = 0
+
+    def _has_stalled(self, job: _Job, now_ms: int) -> bool:
+        """Whether a task waits for offsets that may never come: its changelog may have lost its last records."""
+        return job.progress is not None and now_ms - job.progress.moved_at_ms >= self._pacing.stalled_ms
 
     def _report_progress(self) -> None:
         now_ms = self._now_ms()

@@ -9,6 +9,9 @@ A write does not read what it replaces, so its old row stays; it is dropped when
 to be newer. To bound such rows, times are rounded up to a fraction of the ttl: an entry has at most ``_FRACTIONS`` + 1
 rows, and its tombstone is at most that fraction of the ttl late. Reads compare the exact time.
 
+Nobody asks a standby what is due. So that its old rows do not pile up, it looks for them as it writes, a few for each
+write, whenever as many were written as were there: an index has at most a few times the rows that it needs.
+
 What must not live here: clocks, commits, and what a database is. A restart finds everything again, so nothing here has
 to be remembered.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,6 +38,8 @@ _SUFFIX = "/expiry"
 _COMPLETE = b""
 """The key of the index that says that each entry has its row."""
 _BUILD_RECORDS = 10_000
+_SWEEP_RECORDS = 10_000
+"""So many writes at least lie between two searches for old rows."""
 
 
 def index_of(store: str) -> str:
@@ -67,6 +73,18 @@ class Due(NamedTuple):
 NOTHING_DUE = Due((), more=False)
 
 
+@dataclass(slots=True)
+class _Sweep:
+    """The search for old rows in an index that is not asked what is due. ``at``: where it goes on; None: it rests."""
+
+    written: int = 0
+    kept: int = 0
+    at: bytes | None = None
+
+    def rest(self) -> None:
+        self.written, self.at = 0, None
+
+
 class ExpiringStores:
     """Stores of a task (``TaskStores``) of which some have an index, kept with each write.
 
@@ -81,6 +99,7 @@ class ExpiringStores:
         """By store: no row of its index has an earlier time."""
         self._due: dict[str, dict[bytes, list[bytes]]] = {store: {} for store in ttl_ms}
         """By store and key: the rows of what ``due`` returned last, to be dropped with the entries."""
+        self._sweeps = {store: _Sweep() for store in ttl_ms}
         self.get, self.get_many, self.range = inner.get, inner.get_many, inner.range
         self.offsets, self.identities, self.identify = inner.offsets, inner.identities, inner.identify
         self.approximate_count, self.close = inner.approximate_count, inner.close
@@ -89,10 +108,10 @@ class ExpiringStores:
                 self._build(store)
 
     def write(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
-        self._inner.write(self._with_rows(writes), offsets)
+        self._inner.write(self._with_rows(writes, sweep=True), offsets)
 
     def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
-        self._inner.rebuild(self._with_rows(writes), offsets)
+        self._inner.rebuild(self._with_rows(writes, sweep=False), offsets)
 
     def wipe(self) -> None:
         self._inner.wipe()
@@ -101,6 +120,7 @@ class ExpiringStores:
 
     def is_due(self, store: str, now_ms: int) -> bool:
         """Return whether ``due`` may return something."""
+        self._sweeps[store].rest()
         return self._first[store] < horizon(now_ms, self._ttl_ms[store])
 
     def due(self, store: str, now_ms: int, *, records_max: int, bytes_max: int) -> Due:
@@ -108,6 +128,7 @@ class ExpiringStores:
 
         Rows of entries that were deleted or written again are dropped.
         """
+        self._sweeps[store].rest()
         limit = horizon(now_ms, self._ttl_ms[store])
         if self._first[store] >= limit:
             return NOTHING_DUE
@@ -143,7 +164,27 @@ class ExpiringStores:
         self._first[store] = _NEVER
         return rows, False
 
-    def _with_rows(self, writes: Mapping[str, Iterable[Write]]) -> Mapping[str, Iterable[Write]]:
+    def _sweep(self, store: str, number: int) -> list[Write]:
+        """Return what drops old rows, after a write of so many entries: of twice as many rows that are looked at."""
+        sweep = self._sweeps[store]
+        if not number:
+            return []  # a batch that brings an offset alone
+        sweep.written += number
+        if sweep.at is None:
+            if sweep.written < max(_SWEEP_RECORDS, sweep.kept):
+                return []
+            sweep.written, sweep.kept, sweep.at = 0, 0, bytes(1)
+        rows = [row for row, _ in islice(self._inner.range(index_of(store), sweep.at), 2 * number)]
+        values = self._inner.get_many(store, [row[_TIME_BYTES:] for row in rows])
+        # Not by the row that an entry would get now: it was made with another ttl, perhaps.
+        old = [
+            row for row, its in zip(rows, values, strict=True) if its is None or its[:_TIME_BYTES] > row[:_TIME_BYTES]
+        ]
+        sweep.kept += len(rows) - len(old)
+        sweep.at = rows[-1] + bytes(1) if len(rows) == 2 * number else None
+        return [(row, None) for row in old]
+
+    def _with_rows(self, writes: Mapping[str, Iterable[Write]], *, sweep: bool) -> Mapping[str, Iterable[Write]]:
         """Return the writes with those of the indexes."""
         indexed = dict(writes)
         for store in self._ttl_ms.keys() & writes.keys():
@@ -152,7 +193,10 @@ class ExpiringStores:
             rows = self._rows_of(store, entries)
             if rows:
                 self._first[store] = min(self._first[store], min(rows)[0][:_TIME_BYTES])
-            if dropped := self._rows_of_deleted(store, entries):
+            dropped = self._rows_of_deleted(store, entries)
+            if sweep:
+                dropped += self._sweep(store, len(entries))
+            if dropped:
                 rows = [*dropped, *rows]  # a row may be there again, after an entry that a restore writes again
             if rows:
                 indexed[index_of(store)] = rows

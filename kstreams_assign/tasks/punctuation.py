@@ -1,7 +1,8 @@
 """When recurring calls are due: the punctuators of one task on one clock. Pure: times come from the caller.
 
 Kafka: ``PunctuationQueue`` and ``PunctuationSchedule``. A call that is due is made once, however many intervals have
-passed, and is next due at the first later multiple of its interval. What must not live here: clocks, what is called.
+passed, and is next due at the first later multiple of its interval. What a call of the user's code schedules and
+cancels can be undone with what it wrote. What must not live here: clocks, what is called.
 """
 
 from __future__ import annotations
@@ -14,17 +15,26 @@ from itertools import count
 class Punctuation:
     """A recurring call, as ``Task.every`` returns it (Kafka: ``Cancellable``)."""
 
-    __slots__ = ("_call", "_cancelled", "_due_ms", "_interval_ms")
+    __slots__ = ("_call", "_cancelled", "_due_ms", "_interval_ms", "_on_cancel")
 
-    def __init__(self, due_ms: int, interval_ms: int, call: Callable[..., None]) -> None:
+    def __init__(
+        self, due_ms: int, interval_ms: int, call: Callable[..., None], on_cancel: Callable[[Punctuation], None]
+    ) -> None:
         self._due_ms = due_ms
         self._interval_ms = interval_ms
         self._call = call
         self._cancelled = False
+        self._on_cancel = on_cancel
 
     def cancel(self) -> None:
         """Make no further call, also from within the call; nothing happens the second time."""
-        self._cancelled = True
+        if not self._cancelled:
+            self._cancelled = True
+            self._on_cancel(self)
+
+    def undo_cancel(self) -> None:
+        """Go on: the call that cancelled it has failed, and what it did is undone."""
+        self._cancelled = False
 
     @property
     def interval_ms(self) -> int:
@@ -58,12 +68,40 @@ class PunctuationQueue:
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, Punctuation]] = []
         self._numbers = count()
+        self._saved = False
+        self._scheduled: list[Punctuation] = []
+        self._cancelled: list[Punctuation] = []
+        """What was scheduled, and what was cancelled, since the savepoint."""
 
     def schedule(self, due_ms: int, interval_ms: int, call: Callable[..., None]) -> Punctuation:
         """Add a call that is first due at ``due_ms``."""
-        punctuation = Punctuation(due_ms, interval_ms, call)
+        punctuation = Punctuation(due_ms, interval_ms, call, self._note_cancelled)
+        if self._saved:
+            self._scheduled.append(punctuation)
         self._push(punctuation)
         return punctuation
+
+    def _note_cancelled(self, punctuation: Punctuation) -> None:
+        if self._saved:
+            self._cancelled.append(punctuation)
+
+    def save(self) -> None:
+        """Set a savepoint, in place of an earlier one."""
+        self._saved = True
+        if self._scheduled or self._cancelled:
+            self._scheduled, self._cancelled = [], []
+
+    def undo(self) -> None:
+        """End the savepoint; what was cancelled since then goes on, and what was scheduled is cancelled.
+
+        Nothing may have been taken since the savepoint but the call at work.
+        """
+        scheduled, cancelled = self._scheduled, self._cancelled
+        self._saved, self._scheduled, self._cancelled = False, [], []
+        for punctuation in cancelled:
+            punctuation.undo_cancel()
+        for punctuation in scheduled:
+            punctuation.cancel()
 
     def due_ms(self) -> int | None:
         """Return when the next call is due; None if none is scheduled."""

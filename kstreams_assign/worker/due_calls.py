@@ -82,7 +82,10 @@ class DueCalls:
         self._running.pop(task, None)
 
     def due(self) -> list[Running]:
-        """Return the tasks that have something due; asked in every turn, and most tasks have nothing to wait for."""
+        """Return the tasks that have something due, those first whose turn was longest ago.
+
+        It is asked in every turn, and most tasks have nothing to wait for.
+        """
         return [running for running in self._waiting() if running.timing.is_due()]
 
     def wait_ms(self) -> int | None:
@@ -94,13 +97,19 @@ class DueCalls:
         """Yield the tasks that may have something due; a paused task waits until it is resumed (KIP-834)."""
         return (running for running in self._running.values() if running.timing.active and not running.paused)
 
-    def make(self, running: Running, timers_max: int) -> Amount:
-        """Make the calls that are due: of each punctuator, and of one batch of timers."""
-        done = Amount()
+    def calls(self, running: Running) -> Iterator[Callable[[int], Amount]]:
+        """Yield the calls that are due: of each punctuator, and of one batch of timers.
+
+        Each is given how many timers it may take, and returns what it did. Go on when the call was made.
+        """
+        task = running.task.id
+        if self._running.get(task) is not running:
+            return  # a call for another task has ended this one
+        self._running[task] = self._running.pop(task)  # the others come first next time
         for punctuation, clock, now_ms in running.timing.punctuations():
-            done += self._punctuate(running, punctuation, clock, now_ms)
-            self.punctuated_total += 1
-        return done + self._fire(running, timers_max)
+            yield lambda _, due=(punctuation, clock, now_ms): self._punctuate(running, *due)  # type: ignore[misc]
+        yield lambda timers_max: self._fire(running, timers_max)
+        running.timing.calls_made()
 
     def _init(self, running: Running, init: Init) -> None:
         if self._running.get(running.task.id) is running:
@@ -112,7 +121,9 @@ class DueCalls:
         running.workspace.at_work.record = at_time(now_ms)
         what = f"punctuator every {punctuation.interval_ms} ms of {clock} time"
         call = _Call(what, lambda: punctuation.call(running.task, now_ms), running.workspace.at_work.record)
-        return self._make(running, call, 1)
+        done = self._make(running, call, 1)
+        self.punctuated_total += 1
+        return done
 
     def _fire(self, running: Running, timers_max: int) -> Amount:
         """Call the function with a batch of timers that are due, and delete them; none if it has to be smaller."""

@@ -17,12 +17,9 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import Labour
+from kstreams_assign.worker.labour import TURN_MS, Labour
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.running import Running
-
-TURN_MS = 50
-"""How long records may be worked on before everything else gets its turn."""
 
 
 class Loop(Protocol):
@@ -110,12 +107,15 @@ class Feeding:
     def _next_portion(self, running: Running, partition: TopicPartition, left: int) -> int:
         """Return how many of the records that are left to work on now; 0: none is left, or they are not its next ones.
 
-        Keep house after a long call, and while something else has to come first.
+        Keep house after a long call, and while something else has to come first. Once is enough, however long it takes:
+        records have their turn, too.
         """
+        kept_house = False
         while left and self._loop.reads_on(partition):
             number = self._labour.portion(running, left)
-            if number and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
+            if number and (kept_house or self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS):
                 return number
             self._loop.keep_house()
             self._loop.take_orders()
+            kept_house = True
         return 0

@@ -33,6 +33,8 @@ from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task import Process
 
 REPORT_INTERVAL_MS = 10_000
+TURN_MS = 50
+"""How long the user's code may work before everything else gets its turn."""
 
 
 def error_text(error: BaseException) -> str:
@@ -109,7 +111,7 @@ class Labour:
         raise NotImplementedError
 
     def call_due(self) -> None:
-        """Make the calls that are due without a record, as far as they may be made now."""
+        """Make the calls that are due without a record, as far as they may be made now; the rest is due next time."""
 
     def wait_ms(self) -> int | None:
         """For how long at most the loop may wait until it asks ``call_due`` again; None: as long as it likes."""
@@ -198,8 +200,8 @@ class Functions(Labour):
         return min(self._poll_records_max, self._left)
 
     def portion(self, running: Running, records: int) -> int:
-        if running.timing.active and running.timing.is_due():
-            return 0  # what is due by now comes before further records
+        if running.timing.active and running.timing.comes_first():
+            return 0
         wanted = running.pieces.next_records(records)
         return min(wanted, self._batches[running.task.id.subtopology].records, self._left)
 
@@ -213,6 +215,7 @@ class Functions(Labour):
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         subtopology, began_ms = running.task.id.subtopology, self._now_ms()
+        running.timing.records_come()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
         try:
@@ -244,11 +247,15 @@ class Functions(Labour):
         self._due_calls.ends(task)
 
     def call_due(self) -> None:
+        ends_ms = self._now_ms() + TURN_MS
         for running in self._due_calls.due():
-            self._loop.call(running, lambda running=running: self._make_due_calls(running))  # type: ignore[misc]
+            for make in self._due_calls.calls(running):
+                self._loop.call(running, lambda make=make: self._make(make))  # type: ignore[misc]
+            if self._now_ms() >= ends_ms:
+                return
 
-    def _make_due_calls(self, running: Running) -> None:
-        self._waiting += self._due_calls.make(running, self._left)
+    def _make(self, make: Callable[[int], Amount]) -> None:
+        self._waiting += make(self._left)
 
     def wait_ms(self) -> int | None:
         return self._due_calls.wait_ms() if self._left else None

@@ -10,7 +10,6 @@ What must not live here: when a commit begins, or what becomes of a task; the en
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -45,6 +44,7 @@ from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.feeding import Feeding
 from kstreams_assign.worker.global_views import NO_TABLES
+from kstreams_assign.worker.inbox import Inbox
 from kstreams_assign.worker.input_progress import InputMeter
 from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.lookup import Reading
@@ -91,10 +91,16 @@ class Processor:
         self._sums = sums
         self._purging = purging
         self._log = log
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._inbox = Inbox()
         self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
-        self._in_hand = StoresInHand(directory, sums, flows, config.memory.statestore_cache_max_bytes)
+        self._in_hand = StoresInHand(
+            directory,
+            sums,
+            flows,
+            config.memory.statestore_cache_max_bytes,
+            lambda task: shape.changelogs(config.application_id, task).values(),
+        )
         self._arrivals: dict[TaskId, Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._pauses = Pauses(
@@ -138,8 +144,14 @@ class Processor:
         return task in self._running
 
     def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
-        """What a running task's store holds of a key; None if the task does not run here."""
-        self._inbox.put(lambda: self._peeks.peek(task, store, key, answer, self.turned_ms))
+        """What a running task's store holds of a key; None if the task does not run here.
+
+        On the loop's thread, which may wait for the answer, it is there at once.
+        """
+        if self.is_this_thread:
+            self._peeks.peek(task, store, key, answer, self.turned_ms)
+        else:
+            self._inbox.put(lambda: self._peeks.peek(task, store, key, answer, self.turned_ms))
 
     def pause(self, target: Target, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
         """Pause or resume; the answer comes with the commit. On the loop's thread it is carried out at once."""
@@ -234,13 +246,7 @@ class Processor:
 
     def take_orders(self, *, wait: bool = True) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
-        try:
-            order = self._inbox.get(timeout=self._patience_s) if wait and self._idle else self._inbox.get_nowait()
-            while True:
-                order()
-                order = self._inbox.get_nowait()
-        except queue.Empty:
-            return
+        self._inbox.carry_out(self._patience_s if wait and self._idle else 0.0)
 
     @property
     def _idle(self) -> bool:
@@ -292,6 +298,7 @@ class Processor:
         if self._running.get(task) is not running or self._ended or self._ended_by_error:
             return
         self.feeding.call(running, work)
+        self.turned_ms = self._clocks.monotonic_ms()  # max_poll_interval_ms is for one call
 
     def reads_on(self, partition: TopicPartition) -> bool:
         """Return whether the records that were polled are still the next ones of this partition."""
@@ -437,8 +444,7 @@ class Processor:
 
     def settle(self) -> None:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
-        while not self._inbox.empty():
-            self._inbox.get_nowait()()
+        self._inbox.settle()
 
     @property
     def stores(self) -> Mapping[TaskId, TaskStores]:
@@ -463,7 +469,7 @@ class Processor:
     @property
     def has_orders(self) -> bool:
         """Whether an order waits for the next turn."""
-        return not self._inbox.empty()
+        return not self._inbox.empty
 
     def due_ms(self) -> int | None:
         """When something is to be done if nothing else happens, by the monotonic clock; None: never."""

@@ -9,7 +9,6 @@ What must not live here: what becomes of a task's stores, when it is handed over
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +54,10 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.inbox import Inbox
 from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.meters import Totals
+from kstreams_assign.worker.stores_in_hand import offsets_of
 
 STEP_S = 0.01
 COPY_REST, ACTIVE_REST = 1.0, 0.5
@@ -86,10 +87,13 @@ def rest_s(worked_s: float, quiet_for_s: float, *, restoring: bool, news: bool, 
 
     ``restoring``: an active task is not handed out yet; ``news``: something was read; ``quiet_for_s``: since when
     neither was so; ``running``: the loop works on a task.
+
+    A step that follows a rest does not wait for records. So there is no rest while an active task waits for them: the
+    step waits instead, and ends with the first record.
     """
-    if restoring or news:
+    if news:
         return worked_s * (ACTIVE_REST if restoring else COPY_REST) if running else 0.0
-    return QUIET_S if quiet_for_s > QUIET_AFTER_S else 0.0
+    return QUIET_S if quiet_for_s > QUIET_AFTER_S and not restoring else 0.0
 
 
 class RestoreThread:
@@ -107,6 +111,7 @@ class RestoreThread:
         log: EventLog,
     ) -> None:
         self._engine = Restores(shape, application_id)
+        self._changelogs = partial(shape.changelogs, application_id)
         self._kept_changelogs = partial(shape.kept_changelogs, application_id)
         self._restorer = restorer
         self._open_stores = open_stores
@@ -114,7 +119,7 @@ class RestoreThread:
         self._directory = directory
         self._sums = sums
         self._log = log
-        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._orders = Inbox()
         self._stores: dict[TaskId, TaskStores] = {}
         """Those in this thread's own hands: not the restorer's, and not the loop's."""
         self._asking = ThreadPoolExecutor(1, "kstreams-positions")
@@ -160,7 +165,11 @@ class RestoreThread:
     def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
         """Report the task before the order is carried out: the next JoinGroup may leave first."""
         if stores is not None:
-            self._sums.restoring(task, stores.offsets())
+            self._sums.restoring(task, self._offsets(task, stores))
+
+    def _offsets(self, task: TaskId, stores: TaskStores) -> dict[TopicPartition, int]:
+        """Return the offsets of the changelogs that the task has in this version of the application."""
+        return offsets_of(stores, self._changelogs(task).values())
 
     # --- readers, from other threads --------------------------------------------------
 
@@ -193,14 +202,13 @@ class RestoreThread:
 
     def settle(self) -> None:
         """Carry out what was ordered after ``run`` had ended: stores that came back late are closed, too."""
-        while not self._orders.empty():
-            self._orders.get_nowait()()
+        self._orders.settle()
 
     def run(self) -> None:
         """Until ``stop``."""
         rest = 0.0
-        while not (self._stopping.is_set() and self._orders.empty()):
-            self._take_orders(rest)
+        while not (self._stopping.is_set() and self._orders.empty):
+            self._orders.carry_out(rest)  # it rests that long where nothing was ordered
             self._try_again()
             began_s = time.thread_time()
             for event in self._restorer.step(0.0 if rest else STEP_S):
@@ -221,16 +229,6 @@ class RestoreThread:
         quiet_for_s = now_s - self._news_at_s
         return rest_s(worked_s, quiet_for_s, restoring=restoring, news=news, running=self._engine.running)
 
-    def _take_orders(self, rest: float) -> None:
-        """Carry out what was ordered; rest that long where nothing was."""
-        try:
-            order = self._orders.get(timeout=rest) if rest else self._orders.get_nowait()
-            while True:
-                order()
-                order = self._orders.get_nowait()
-        except queue.Empty:
-            return
-
     # --- what the engine hears ----------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
@@ -243,7 +241,7 @@ class RestoreThread:
         if stores is None:
             return None
         self._stores[task] = stores
-        return stores.offsets()
+        return self._offsets(task, stores)
 
     def _repair(
         self, task: TaskId, stores: TaskStores | None, inputs: tuple[TopicPartition, ...], error: StateError
@@ -273,7 +271,7 @@ class RestoreThread:
         match event:
             case loop.Restored(task, stores):
                 self._stores[task] = stores
-                self._handle(Restored(task, stores.offsets()))
+                self._handle(Restored(task, self._offsets(task, stores)))
             case loop.Damaged(task, stores, error):
                 self._stores[task] = stores
                 self._handle(StoresFailed(task, error))
@@ -327,8 +325,7 @@ class RestoreThread:
             case do.ReportOffsets(task, offsets):
                 self._sums.restoring(task, offsets)
             case do.ReportDormant(task):
-                offsets, kept = self._stores[task].offsets(), self._kept_changelogs(task)
-                self._sums.dormant(task, {p: offset for p, offset in offsets.items() if p in kept})
+                self._sums.dormant(task, offsets_of(self._stores[task], self._kept_changelogs(task)))
             case do.ReportNothing(task):
                 self._sums.forget(task)
             case do.CountOffsets(task, purpose, offsets):
@@ -357,7 +354,7 @@ class RestoreThread:
             self._handle(OpenFailed(task, error))
             return
         self._stores[task] = stores
-        self._handle(Opened(task, stores.offsets()))
+        self._handle(Opened(task, self._offsets(task, stores)))
 
     def _discard(self, task: TaskId, cause: StateError) -> None:
         try:

@@ -5,11 +5,11 @@ What must not live here: when a task's stores change hands; the engine decides t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import assert_never
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.record_cache import RecordCache
 from kstreams_assign.tasks.stores import TaskStores
@@ -19,15 +19,35 @@ from kstreams_assign.worker.neighbours import Restoring, TaskFolders
 StoreEffect = do.LockFolder | do.ReleaseFolder | do.QueueWarmups | do.HandOver | do.ReportStore | do.ReportNothing
 
 
+def offsets_of(stores: TaskStores, changelogs: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offsets that the stores hold of these changelogs.
+
+    On disk they may hold more: the offset of a store that the application no longer has, or no longer logs. No end
+    offset belongs to it, so it must be in no sum.
+    """
+    return {partition: offset for partition, offset in stores.offsets().items() if partition in changelogs}
+
+
 class StoresInHand:
-    """Used on the loop's thread. ``restoring`` is set before the first effect."""
+    """Used on the loop's thread. ``restoring`` is set before the first effect.
+
+    ``changelogs`` returns the changelogs that a task has in this version of the application.
+    """
 
     restoring: Restoring
 
-    def __init__(self, directory: TaskFolders, sums: OffsetSums, flows: Sequence[Flow], cache_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: TaskFolders,
+        sums: OffsetSums,
+        flows: Sequence[Flow],
+        cache_bytes: int,
+        changelogs: Callable[[TaskId], Collection[TopicPartition]],
+    ) -> None:
         self._directory = directory
         self._sums = sums
         self._flows = flows
+        self._changelogs = changelogs
         self._cache = RecordCache(cache_bytes)
         self.stores: dict[TaskId, TaskStores] = {}
 
@@ -46,7 +66,7 @@ class StoresInHand:
                 self.restoring.queue(effect.queue)
             case do.ReportStore():
                 if (stores := self.stores.get(effect.task)) is not None:
-                    self._sums.restoring(effect.task, stores.offsets())
+                    self._sums.restoring(effect.task, offsets_of(stores, self._changelogs(effect.task)))
             case do.ReportNothing():
                 self._sums.forget(effect.task)
             case _:

@@ -93,10 +93,15 @@ class TaskWorkspace:
     def save(self) -> None:
         """Set a savepoint, in place of an earlier one."""
         self._buffer.save()
+        self.timing.save()
 
     def undo(self) -> None:
-        """End the savepoint and undo what was written and emitted since then, and the time of the batch at work."""
+        """End the savepoint and undo what the user's code did since then, and the time of the batch at work.
+
+        That is what it wrote and emitted, and the punctuators that it scheduled and cancelled.
+        """
         self._buffer.undo()
+        self.timing.undo()
         if self.expiry is not None:
             self.expiry.stream.begin_batch()
 

@@ -150,6 +150,8 @@ class Timing:
             "wall": PunctuationQueue(),
         }
         self._queue: TimerQueue | None = None
+        self._rang = False
+        """What was due by the wall clock was called since the last records."""
         self._fired = 0
         self._timers: Timers | None = None
         if declared is not None and stores is not None:
@@ -182,6 +184,16 @@ class Timing:
         self.active = True
         return queue.schedule(0 if clock == "stream" else self.wall_ms() + interval_ms, interval_ms, call)
 
+    def save(self) -> None:
+        """Set a savepoint for what ``every`` schedules and what is cancelled, in place of an earlier one."""
+        for queue in self._punctuations.values():
+            queue.save()
+
+    def undo(self) -> None:
+        """End the savepoint; undo what was scheduled and cancelled since then."""
+        for queue in self._punctuations.values():
+            queue.undo()
+
     # --- what is due -------------------------------------------------------------------
 
     def stream_ms(self) -> int | None:
@@ -195,6 +207,21 @@ class Timing:
     def is_due(self) -> bool:
         """Return whether a punctuator or a timer is due, or may be (it may have been cancelled)."""
         return self._is_due("wall") or self._is_due("stream")
+
+    def comes_first(self) -> bool:
+        """Return whether something that is due comes before further records.
+
+        By the wall clock once only: a call that takes longer than its interval is always due.
+        """
+        return self._is_due("stream") or (not self._rang and self._is_due("wall"))
+
+    def calls_made(self) -> None:
+        """Note that what was due has had its calls: each punctuator, and a batch of timers."""
+        self._rang = True
+
+    def records_come(self) -> None:
+        """Note that the task gets records."""
+        self._rang = False
 
     def _is_due(self, clock: TimersClock) -> bool:
         due_ms, now_ms = self._next_ms(clock), self.now_ms(clock)

@@ -77,6 +77,87 @@ def test_an_active_task_waits_for_what_an_open_transaction_holds_back():
     assert stores.data == {"s": dict(records(4))}
 
 
+@pytest.mark.parametrize(("read", "left"), [(6, 20), (6, 6), (6, 4), (6, 0), (0, 20), (0, 0)])
+def test_an_active_task_whose_changelog_loses_its_last_records_is_restored_to_the_new_end(read: int, left: int):
+    """After an unclean election, or a crash of a broker that had the only replica. No later record reaches the old end.
+
+    What the store has read beyond the new end is wiped.
+    """
+    log = Log(entries=records(30), held_back=30 - read)
+    loop, stores = restorer(LogReader({P0: log})), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert not only(Restored, steps(loop, 4))
+    assert stores.held.get(P0, 0) == read
+    del log.entries[left:]
+    log.held_back = 0
+    assert only(Restored, steps(loop, 150)) == [Restored(T0, stores)]
+    assert stores.data.get("s", {}) == dict(records(left))
+    assert stores.held.get(P0, 0) == left
+    assert stores.wipes == (read > left)
+
+
+def test_a_task_with_two_changelogs_of_which_one_loses_its_last_records_is_restored():
+    log = Log(entries=records(30))
+    loop, stores = restorer(LogReader({P0: log, Q0: Log(entries=records(30))})), DictStores()
+    loop.add(T0, stores, {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    loop.step(0.1)
+    del log.entries[20:]
+    assert only(Restored, steps(loop, 150)) == [Restored(T0, stores)]
+    assert stores.data == {"s": dict(records(20)), "t": dict(records(30))}
+
+
+def test_a_restore_that_proceeds_asks_for_bounds_once_more_only_at_its_end():
+    reader = LogReader({P0: Log(entries=records(900))}, batch_records=1)
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    while reader.logs[P0].end - loop.positions_of(T0).get(P0, 0) > 1:
+        loop.step(0.1)
+        reader.now_ms += PACING.stalled_ms - 1_000
+    assert reader.bounds_asked == [[P0]]
+    assert only(Restored, steps(loop))
+    assert reader.bounds_asked == [[P0]] * 2
+
+
+def test_an_active_task_that_waits_asks_for_bounds_seldom_and_reports_nothing():
+    log = Log(entries=records(4), held_back=2)
+    reader = LogReader({P0: log})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    steps(loop, 20)
+    assert steps(loop, 600) == []
+    assert reader.now_ms >= 60_000
+    assert len(reader.bounds_asked) <= 1 + reader.now_ms // PACING.bounds_age_ms
+    log.held_back = 0
+    assert only(Restored, steps(loop))
+
+
+def test_an_active_task_that_waits_without_a_leader_asks_patiently():
+    reader = LogReader({P0: Log(entries=records(4), held_back=2)})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    steps(loop, 110)
+    reader.leaderless = {P0}
+    before = len(reader.bounds_asked)
+    steps(loop, 200)  # 20 s
+    assert 8 <= len(reader.bounds_asked) - before <= 12  # after 50 ms, 100 ms, ... 5 s
+    del reader.logs[P0].entries[2:]
+    reader.logs[P0].held_back, reader.leaderless = 0, set()
+    assert only(Restored, steps(loop, 60))
+
+
+def test_an_active_task_whose_changelog_is_deleted_while_it_waits_is_reported():
+    log = Log(entries=records(4), held_back=2)
+    reader = LogReader({P0: log})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    steps(loop, 4)
+    reader.logs.clear()
+    assert only(Missing, steps(loop, 200)) == [Missing(T0, (P0,))]
+    reader.logs[P0] = Log(entries=records(1))
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(1))}
+
+
 @pytest.mark.parametrize(("committed", "restored"), [(0, 0), (3, 3), (5, 5), (9, 5)])
 def test_a_source_topic_is_read_to_what_is_committed_or_to_its_end(committed: int, restored: int):
     """It ends before the committed offset where it has lost its last records."""

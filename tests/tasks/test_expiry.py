@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kstreams_assign import ConfigError, Store, TopicPartition
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.model import SubtopologyShape
+from kstreams_assign.tasks import expiry
 from kstreams_assign.tasks.expiry import ExpiringStores, horizon, index_of, indexed_by, store_names, with_expiry
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.tasks.mixed_stores import MixedStores
@@ -67,8 +68,16 @@ class Twin:
 
 
 @settings(max_examples=examples(300))
-@given(ttl_ms=st.integers(1, 300), records_max=st.integers(1, 5), steps=STEPS)
-def test_what_is_due_is_what_a_scan_of_all_times_finds(ttl_ms: int, records_max: int, steps: list[tuple]) -> None:
+@given(ttl_ms=st.integers(1, 300), records_max=st.integers(1, 5), sweep=st.sampled_from([1, 10_000]), steps=STEPS)
+def test_what_is_due_is_what_a_scan_of_all_times_finds(
+    ttl_ms: int, records_max: int, sweep: int, steps: list[tuple]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry, "_SWEEP_RECORDS", sweep)  # each write may look for old rows
+        compare_with_a_scan(ttl_ms, records_max, steps)
+
+
+def compare_with_a_scan(ttl_ms: int, records_max: int, steps: list[tuple]) -> None:
     inner = MemoryStores(store_names(shape(ttl_ms).stores))
     stores, twin, widths = ExpiringStores(inner, {"sessions": ttl_ms}), Twin(ttl_ms), [ttl_ms // 32]
     for step, what in steps:
@@ -128,6 +137,29 @@ def test_rows_of_a_key_that_is_written_all_the_time_are_bounded() -> None:
     for time_ms in range(1000):
         stores.write({"sessions": [(b"k", stamped(b"v", time_ms))]}, {})
     assert 1 < len(list(stores.range(index_of("sessions")))) <= 35
+
+
+def test_rows_of_a_copy_that_nobody_asks_what_is_due_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "_SWEEP_RECORDS", 100)
+    stores, ttl_ms, most = opened(ttl_ms=320), 320, 0
+    for turn in range(600):  # an entry each, which its owner deletes a ttl later, beside one that is written each time
+        time_ms = 10 * turn
+        entries: list[Entry] = [
+            (b"all the time", time_ms),
+            (b"%d" % time_ms, time_ms),
+            (b"%d" % (time_ms - ttl_ms), None),
+        ]
+        stores.write({"sessions": values(entries)}, {})
+        stores.write({"sessions": []}, {})  # as a batch that brings the offset behind a commit marker
+        most = max(most, len(list(stores.range(index_of("sessions")))))
+    assert {key for key, _ in stores.range("sessions")} == {
+        b"all the time",
+        *(b"%d" % t for t in range(5680, 6000, 10)),
+    }
+    assert 60 < most < 300
+    assert {*stores.due("sessions", 10_000, records_max=1000, bytes_max=1 << 20).keys} == {
+        key for key, _ in stores.range("sessions")
+    }
 
 
 def test_looking_again_and_again_finds_each_entry_within_a_fraction_of_the_ttl() -> None:

@@ -97,6 +97,35 @@ def test_missed_intervals_are_passed_over_and_the_phase_stays() -> None:
     assert (queue.due_ms(), queue.take(1_399)) == (1_400, None)
 
 
+def test_what_a_failed_call_has_scheduled_and_cancelled_is_undone() -> None:
+    queue = PunctuationQueue()
+    at_work, other = queue.schedule(0, 10, nothing), queue.schedule(5, 10, nothing)
+    assert queue.take(0) is at_work
+    queue.save()
+    at_work.cancel()
+    other.cancel()
+    other.cancel()
+    queue.schedule(1, 10, nothing)
+    queue.schedule(2, 10, nothing).cancel()
+    queue.undo()
+    queue.put_back(at_work, 0)
+    assert [queue.take(10), queue.take(10), queue.take(10)] == [other, at_work, None]
+
+
+def test_what_a_call_that_succeeded_has_scheduled_and_cancelled_stays() -> None:
+    queue = PunctuationQueue()
+    other = queue.schedule(5, 10, nothing)
+    for savepoint in (False, True):
+        if savepoint:
+            queue.save()
+        other.cancel()
+        again = queue.schedule(6, 10, nothing)
+        queue.save()
+        queue.undo()
+        assert queue.take(10) is again
+        other = queue.schedule(7, 10, nothing)
+
+
 def test_a_call_that_cancels_itself_is_not_scheduled_again() -> None:
     queue = PunctuationQueue()
     punctuation = queue.schedule(0, 10, nothing)

@@ -290,6 +290,27 @@ def test_nothing_fires_while_a_task_is_paused_and_all_that_is_due_when_it_is_res
         assert outputs(driver) == [(b"at", b"%d" % (NOW_MS + 45)), (b"k", b"%d" % (NOW_MS + 15))]
 
 
+def test_a_wall_clock_timer_that_is_always_due_lets_records_pass() -> None:
+    story: list[str] = []
+
+    def process(task: Task, records: Sequence[Record]) -> None:
+        story.extend((record.key or b"").decode() for record in records)
+        if story == ["a"]:
+            task.timers.set(b"k", 0)
+
+    def again(task: Task, due: Sequence[Timer]) -> None:
+        story.append("timer")
+        assert len(story) < 100
+        if "c" not in story:
+            task.timers.set(due[0].key, 0)
+
+    settings = {"max_poll_records": 1}
+    with driver_of(process, timers=again, timers_clock="wall", settings=settings) as driver:
+        driver.pipe_many("in", [(b"a", b""), (b"b", b""), (b"c", b"")])
+    assert [each for each in story if each != "timer"] == ["a", "b", "c"]
+    assert "timer" in story[story.index("a") : story.index("b")]
+
+
 def test_timers_are_kept_in_a_store_that_only_they_use() -> None:
     def process(task: Task, _records: Sequence[Record]) -> None:
         task.store("reminders")
@@ -419,6 +440,32 @@ def test_a_punctuator_that_fails_is_skipped_and_called_again_at_its_next_time() 
         driver.advance(10)
         assert (calls, list(driver.store("kept").range())) == ([10, 20], [(b"20", b"")])
         assert "dead" not in driver.written_topics()
+
+
+@pytest.mark.parametrize("bad", [1, 2, 3])
+def test_punctuators_of_a_batch_that_is_undone_are_called_once(guarantee: str, bad: int) -> None:
+    first: list[Punctuation] = []
+
+    def process(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            if record.value == b"begin":
+                first.append(task.every(10, punctuate, clock="wall"))
+            if record.value == b"end":
+                first[0].cancel()
+            if record.value == b"bad":
+                task.every(10, punctuate, clock="wall")
+                raise ValueError
+
+    values = [b"begin", b"", b""]
+    values.insert(bad, b"bad")
+    with driver_of(process, on_error="skip", settings={"processing_guarantee": guarantee}) as driver:
+        driver.pipe_many("in", [(b"k", value) for value in values])
+        driver.advance(10)
+        assert outputs(driver) == [(b"at", b"%d" % (NOW_MS + 10))]
+        del first[:-1]  # the schedule that was not undone
+        driver.pipe_many("in", [(b"k", b"end"), (b"k", b"bad")])
+        driver.advance(10)
+        assert outputs(driver) == []
 
 
 def test_init_that_fails_ends_the_driver_whatever_on_error_says() -> None:

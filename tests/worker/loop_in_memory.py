@@ -2,7 +2,7 @@
 
 Each task reads one partition of ``in``, counts its records in the store ``totals``, and writes the offset of each to
 its partition of ``out``. With ``table`` the changelog of the store is ``in``. A test may let the producer hold back
-its acknowledgements, or fail the next one.
+its acknowledgements, or fail the next one. ``tasks``: those that have worked, by partition.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class Room:
         max_poll_records: int = 500,
     ) -> None:
         self.work = work
+        self.tasks: dict[int, Task] = {}
         self.broker = MemoryBroker()
         for topic in ("in", "out", "app-totals-changelog"):
             self.broker.create(topic, partitions)
@@ -131,6 +132,7 @@ class Room:
         self.labour.connect(self.loop, lambda: None)  # type: ignore[arg-type, return-value]
 
     def _count(self, task: Task, records: Sequence[Record]) -> None:
+        self.tasks[task.id.partition] = task
         totals = task.store("totals")
         totals.put(b"n", b"%d" % (int(totals.get(b"n") or 0) + len(records)))
         for record in records:

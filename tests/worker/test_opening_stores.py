@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, read_offsets
+from kstreams_assign.engine import effects as do
 from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Restorer
@@ -25,7 +28,8 @@ from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.opening_stores import open_stores
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.runtime import Runtime
-from tests.restore.logs import LogReader
+from kstreams_assign.worker.stores_in_hand import StoresInHand
+from tests.restore.logs import Log, LogReader, records
 
 TASK = TaskId(0, 3)
 KEPT, QUICK = TopicPartition("app-kept-changelog", 3), TopicPartition("app-quick-changelog", 3)
@@ -125,6 +129,19 @@ def test_a_damaged_database_beside_a_store_in_memory_is_damage(directory: StateD
     opened(directory, MIXED).close()
 
 
+def thread_of(directory: StateDirectory, shape: TopologyShape, sums: OffsetSums, reader: LogReader) -> RestoreThread:
+    return RestoreThread(
+        shape,
+        "app",
+        Restorer(reader, now_ms=monotonic_ms),
+        lambda task: open_stores(directory, shape, "app", task),
+        lambda partitions: dict.fromkeys(partitions, Position(0)),
+        directory,
+        sums,
+        EventLog("p", None),
+    )
+
+
 @pytest.mark.parametrize(
     ("shape", "while_open", "once_closed"),
     [(ON_DISK, {TASK: 12}, {TASK: 12}), (MIXED, {TASK: 12}, {TASK: 5}), (IN_MEMORY, {TASK: 12}, {})],
@@ -133,16 +150,7 @@ def test_a_closed_task_is_not_reported_with_what_was_in_memory(
     directory: StateDirectory, shape: TopologyShape, while_open: dict[TaskId, int], once_closed: dict[TaskId, int]
 ) -> None:
     sums = OffsetSums()
-    thread = RestoreThread(
-        shape,
-        "app",
-        Restorer(LogReader({}), now_ms=monotonic_ms),
-        lambda task: open_stores(directory, shape, "app", task),
-        lambda partitions: dict.fromkeys(partitions, Position(0)),
-        directory,
-        sums,
-        EventLog("p", None),
-    )
+    thread = thread_of(directory, shape, sums, LogReader({}))
     closed = []
     thread.receiver = type("Closed", (), {"closed": lambda _, task, number: closed.append((task, number))})()
     stores = opened(directory, shape)
@@ -156,6 +164,96 @@ def test_a_closed_task_is_not_reported_with_what_was_in_memory(
     again = opened(directory, shape)
     assert sum(again.offsets().values()) == once_closed.get(TASK, 0)
     again.close()
+
+
+QUICK_DROPPED = [shape_of(Store("kept")), shape_of(Store("kept"), Store("quick", timestamped=True, logged=False))]
+IDS = ["dropped", "no longer logged"]
+
+
+class Loop:
+    """The processing loop's side of the restore thread. ``handed``: stores and how many offsets were read."""
+
+    def __init__(self) -> None:
+        self.handed: queue.SimpleQueue[tuple[TaskStores | None, int]] = queue.SimpleQueue()
+        self.closed_tasks: queue.SimpleQueue[TaskId] = queue.SimpleQueue()
+
+    def ready(self, _task: TaskId, stores: TaskStores | None, _positions: object, restored: int) -> None:
+        self.handed.put((stores, restored))
+
+    def closed(self, task: TaskId, _number: int) -> None:
+        self.closed_tasks.put(task)
+
+
+@contextmanager
+def at_work(thread: RestoreThread) -> Iterator[Loop]:
+    thread.receiver = loop = Loop()
+    running = threading.Thread(target=thread.run)
+    running.start()
+    try:
+        yield loop
+    finally:
+        thread.stop()
+        running.join()
+
+
+@pytest.mark.parametrize("in_hand", [True, False], ids=["comes with its stores", "is opened"])
+@pytest.mark.parametrize("shape", QUICK_DROPPED, ids=IDS)
+def test_the_offset_of_a_store_that_is_no_longer_declared_is_neither_reported_nor_counted(
+    directory: StateDirectory, shape: TopologyShape, in_hand: bool
+) -> None:
+    """It stays on disk: the leader would take the sum for more than the changelogs hold, or for a smaller lag."""
+    with closing(opened(directory, ON_DISK)) as before:
+        fill(before)
+    sums, pause = OffsetSums(), threading.Event()
+    log = Log(entries=records(9))
+    thread = thread_of(directory, shape, sums, LogReader({KEPT: log}))
+    stores = opened(directory, shape) if in_hand else None
+    thread.tail(TASK, stores)
+    assert sums.report(owned_only=True) == ({TASK: 5} if in_hand else {})
+    with at_work(thread) as loop:
+        while not (thread.progress().get(TASK) and thread.progress()[TASK].done):
+            pause.wait(0.01)
+        assert (sums.report(owned_only=True), thread.updated.view()) == ({TASK: 9}, {TASK: 4})
+        log.append(*records(3, 9))
+        thread.restore(TASK, None, [TopicPartition("in", 3)])
+        stores, restored = loop.handed.get(timeout=60)
+        assert (restored, sum(thread.updated.view().values()) + thread.restored.view()[TASK]) == (3, 7)
+        thread.tail(TASK, stores)
+        assert sums.report(owned_only=True) == {TASK: 12}
+        thread.close(TASK, None, 1)
+        assert loop.closed_tasks.get(timeout=60) == TASK
+    assert sums.report(owned_only=False) == {TASK: 12}
+    assert dict(read_offsets(directory.task_path(TASK))) == {KEPT: 12, QUICK: 7}
+
+
+@pytest.mark.parametrize("shape", QUICK_DROPPED, ids=IDS)
+def test_a_task_that_is_restored_counts_what_was_read_and_nothing_of_a_store_that_is_no_longer_declared(
+    directory: StateDirectory, shape: TopologyShape
+) -> None:
+    with closing(opened(directory, ON_DISK)) as before:
+        fill(before)
+    thread = thread_of(directory, shape, OffsetSums(), LogReader({KEPT: Log(entries=records(9))}))
+    with at_work(thread) as loop:
+        thread.restore(TASK, None, [TopicPartition("in", 3)])
+        stores, restored = loop.handed.get(timeout=60)
+        assert stores is not None
+        stores.close()
+    assert (restored, thread.restored.view()) == (4, {TASK: 4})
+
+
+@pytest.mark.parametrize("shape", QUICK_DROPPED, ids=IDS)
+def test_a_task_whose_commit_failed_is_reported_without_a_store_that_is_no_longer_declared(
+    directory: StateDirectory, shape: TopologyShape
+) -> None:
+    with closing(opened(directory, ON_DISK)) as before:
+        fill(before)
+    sums = OffsetSums()
+    flows = [Flow.of(["in"], shape.subtopologies[0].stores)]
+    in_hand = StoresInHand(directory, sums, flows, 0, lambda task: shape.changelogs("app", task).values())
+    with closing(opened(directory, shape)) as stores:
+        in_hand.take(TASK, stores)
+        in_hand.carry_out(do.ReportStore(TASK))
+    assert sums.report(owned_only=True) == {TASK: 5}
 
 
 def test_the_changelogs_whose_offsets_outlast_a_task_are_those_of_stores_on_disk() -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread, rest_s
+from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, STEP_S, RestoreThread, rest_s
 from tests.restore.logs import Log, LogReader, records
 
 TASK = TaskId(0, 0)
@@ -65,15 +66,50 @@ def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here():
 
 
 def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_none_runs():
-    for news in (False, True):
-        assert rest_s(0.003, 0, restoring=True, news=news, running=False) == 0
-        assert rest_s(0.003, 0, restoring=True, news=news, running=True) == 0.0015
+    assert rest_s(0.003, 0, restoring=True, news=True, running=False) == 0
+    assert rest_s(0.003, 0, restoring=True, news=True, running=True) == 0.0015
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_the_thread_does_not_rest_while_an_active_task_waits_for_records(running):
+    """The step waits for them instead, and ends with the first one."""
+    for quiet_for_s in (0, QUIET_AFTER_S * 2):
+        assert rest_s(0.003, quiet_for_s, restoring=True, news=False, running=running) == 0
 
 
 def test_without_news_the_thread_rests_once_that_has_lasted_a_while():
     for running in (False, True):
         assert rest_s(0.003, QUIET_AFTER_S, restoring=False, news=False, running=running) == 0
         assert rest_s(0.003, QUIET_AFTER_S * 2, restoring=False, news=False, running=running) == QUIET_S
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_an_active_task_that_waits_costs_a_poll_for_each_step_although_another_task_runs(
+    thread, reader, running, monkeypatch
+):
+    """An open transaction of another producer holds it back; once that ends, the task is handed out."""
+    handed: queue.SimpleQueue[TaskId] = queue.SimpleQueue()
+    ready = staticmethod(lambda task, stores, *_: (stores.close(), handed.put(task)))
+    thread.receiver = type("Loop", (), {"ready": ready, "closed": staticmethod(lambda *_: None)})()
+    monkeypatch.setattr(Restores, "running", running)
+    reader.logs[CHANGELOG].held_back = 4
+    working = threading.Thread(target=thread.run)
+    working.start()
+    try:
+        thread.restore(TASK, None, [TopicPartition("orders", 0)])
+        pause = threading.Event()
+        while not (thread.progress().get(TASK) and thread.progress()[TASK].remaining == 4):
+            pause.wait(0.01)
+        before, began_s = reader.polls, time.monotonic()
+        pause.wait(STEP_S * 30)
+        polls, took_s = reader.polls - before, time.monotonic() - began_s
+        assert 1 <= polls <= took_s / STEP_S + 5
+        assert handed.empty()
+        reader.logs[CHANGELOG].held_back = 0
+        assert handed.get(timeout=60) == TASK
+    finally:
+        thread.stop()
+        working.join()
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):
