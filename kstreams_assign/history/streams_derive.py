@@ -229,7 +229,7 @@ def _stored(value: StreamsMemberMetadata, offset: int) -> StoredStreamsMember:
         instance_id=value.instance_id,
         client_id=value.client_id,
         client_host=value.client_host,
-        endpoint=None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        endpoint=None if endpoint is None else str(endpoint),
         tags=[list(pair) for pair in value.client_tags.items()],
     )
 

@@ -104,6 +104,7 @@ def resend(asked: Asked) -> int:
         sent_to = _sent_to(asked, bounds)
         if not asked.from_beginning:
             _refuse_unknown(asked, {at: offsets for at, offsets in bounds.items() if at not in sent_to})
+        _renew(producer, {at: offset for at, offset in sent_to.items() if at in bounds}, cluster.timeout_s)
         letters = _records(asked, bounds, sent_to)
         while batch := list(islice(letters, BATCH)):
             for sent_now, refused in _send_accepted(producer, batch, counts, cluster.timeout_s):
@@ -191,6 +192,14 @@ def _send(
     producer.flush(timeout_s)
     producer.send_offsets(done, NO_MEMBER, timeout_s)
     producer.commit(timeout_s)
+
+
+def _renew(producer: TransactionalProducer, sent_to: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    """Commit again up to where letters were sent, or brokers delete this for a partition without new letters."""
+    if sent_to:
+        producer.begin(timeout_s)
+        producer.send_offsets(sent_to, NO_MEMBER, timeout_s)
+        producer.commit(timeout_s)
 
 
 def _bounds(asked: Asked) -> dict[TopicPartition, tuple[int, int]]:

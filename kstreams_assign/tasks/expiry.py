@@ -171,7 +171,8 @@ class ExpiringStores:
             return []  # a batch that brings an offset alone
         sweep.written += number
         if sweep.at is None:
-            if sweep.written < max(_SWEEP_RECORDS, sweep.kept):
+            one_write = sweep.written == number  # of a commit, which has just asked what is due
+            if one_write or sweep.written < max(_SWEEP_RECORDS, sweep.kept):
                 return []
             sweep.written, sweep.kept, sweep.at = 0, 0, bytes(1)
         rows = [row for row, _ in islice(self._inner.range(index_of(store), sweep.at), 2 * number)]

@@ -109,7 +109,6 @@ class DueCalls:
         for punctuation, clock, now_ms in running.timing.punctuations():
             yield lambda _, due=(punctuation, clock, now_ms): self._punctuate(running, *due)  # type: ignore[misc]
         yield lambda timers_max: self._fire(running, timers_max)
-        running.timing.calls_made()
 
     def _init(self, running: Running, init: Init) -> None:
         if self._running.get(running.task.id) is running:
@@ -129,6 +128,8 @@ class DueCalls:
         """Call the function with a batch of timers that are due, and delete them; none if it has to be smaller."""
         subtopology, timing = running.task.id.subtopology, running.timing
         function, batch = self._functions[subtopology].timers, self._batches[subtopology]
+        if timers_max or function is None:
+            timing.calls_made()  # else a commit comes first, and the timers are still before further records
         timers = timing.take(timing.pieces.next_records(min(timers_max, batch.records)))
         if not timers or function is None:
             return Amount()

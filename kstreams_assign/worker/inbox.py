@@ -20,7 +20,8 @@ class Inbox:
 
     def put(self, order: Order) -> None:
         own = self._thread == threading.get_ident()
-        self._own += own
+        if own:
+            self._own += 1  # by the owner alone
         self._orders.put((order, own))
 
     @property
@@ -53,5 +54,6 @@ class Inbox:
 
     def _take(self, timeout_s: float) -> Order:
         order, own = self._orders.get(timeout=timeout_s) if timeout_s else self._orders.get_nowait()
-        self._own -= own
+        if own:
+            self._own -= 1
         return order

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
@@ -253,6 +254,26 @@ def test_letters_are_not_sent_a_second_time_when_their_offsets_have_expired(
     monkeypatch.setattr(work, "_offsets_retention_ms", lambda _cluster: 1_000)
     assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 2
     assert Counter(record.key for record in shop.sent_again()) == {b"k%d" % offset: 1 for offset in letters}
+
+
+def test_each_call_renews_what_is_known_of_partitions_without_new_letters(
+    run: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.die(1, 2)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 0
+    committed: list[Mapping[TopicPartition, int]] = []
+    send_offsets = work.TransactionalProducer.send_offsets
+
+    def noted(producer: Any, offsets: Mapping[TopicPartition, int], *about: Any) -> None:
+        committed.append(offsets)
+        send_offsets(producer, offsets, *about)
+
+    monkeypatch.setattr(work.TransactionalProducer, "send_offsets", noted)
+    before = len(shop.sent_again())
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 0
+    assert len(committed) == 1
+    assert sum(committed[0].values()) == 2
+    assert len(shop.sent_again()) == before == 2
 
 
 def test_the_brokers_setting_says_how_long_offsets_are_kept(run: Cli, name: str) -> None:

@@ -311,6 +311,26 @@ def test_a_wall_clock_timer_that_is_always_due_lets_records_pass() -> None:
     assert "timer" in story[story.index("a") : story.index("b")]
 
 
+@pytest.mark.parametrize("records_max", [4, 40])
+def test_wall_clock_timers_have_their_turn_where_each_batch_fills_a_commit(records_max: int) -> None:
+    story: list[str] = []
+
+    def process(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            assert record.key is not None
+            story.append("record")
+            task.timers.set(record.key, 0)
+
+    def tell(_task: Task, due: Sequence[Timer]) -> None:
+        story.extend("timer" for _ in due)
+
+    settings = {"buffered_records_max": records_max}
+    with driver_of(process, timers=tell, timers_clock="wall", settings=settings) as driver:
+        driver.pipe_many("in", [(b"%d" % number, b"") for number in range(160)])
+    assert story.count("timer") == 160
+    assert "timer" in story[:41]
+
+
 def test_timers_are_kept_in_a_store_that_only_they_use() -> None:
     def process(task: Task, _records: Sequence[Record]) -> None:
         task.store("reminders")
