@@ -46,7 +46,7 @@ _PORT_DIGITS_MAX = 5
 """Python refuses to read a number of thousands of digits with an error of its own."""
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?(?P<host>[0-9a-zA-Z\-%._:]{0,255})\]?:0*(?P<port>[0-9]{1,10})")
 """Java: ``Utils.HOST_PORT_PATTERN``, which must match the whole text; the limits of the lengths are ours."""
-_PORT_MAX, _INT32_MAX = 2**16 - 1, 2**31 - 1
+PORT_MAX, _INT32_MAX = 2**16 - 1, 2**31 - 1
 _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
 """A value for each setting that has no default."""
 
@@ -508,11 +508,11 @@ class Config:
         if text is None:
             return None
         endpoint = read_endpoint(text) if isinstance(text, str) else None
-        if endpoint is None or not endpoint.host or endpoint.port > _PORT_MAX:
+        if endpoint is None or not endpoint.host or endpoint.port > PORT_MAX:
             raise ConfigError(
                 f"application_server = {text!r}: must be HOST:PORT, as Java reads it; set it to an address such as "
                 "pod-1:8080 or [::1]:8080, with a host of ASCII letters, digits and - . _ % : and a port up to "
-                f"{_PORT_MAX}"
+                f"{PORT_MAX}"
             )
         return endpoint
 

@@ -104,7 +104,8 @@ def resend(asked: Asked) -> int:
         sent_to = _sent_to(asked, bounds)
         if not asked.from_beginning:
             _refuse_unknown(asked, {at: offsets for at, offsets in bounds.items() if at not in sent_to})
-        _renew(producer, {at: offset for at, offset in sent_to.items() if at in bounds}, cluster.timeout_s)
+        if known := {at: offset for at, offset in sent_to.items() if at in bounds}:
+            _send(producer, [], known, cluster.timeout_s)  # or brokers delete it where no new letters come
         letters = _records(asked, bounds, sent_to)
         while batch := list(islice(letters, BATCH)):
             for sent_now, refused in _send_accepted(producer, batch, counts, cluster.timeout_s):
@@ -169,9 +170,10 @@ def _send_with_retries(
     producer: TransactionalProducer, records: Sequence[Record], batch: Sequence[Record], timeout_s: float
 ) -> None:
     """Send in one transaction; abort and repeat it if the client loses records. Raises ``DeliveryFailed``, aborted."""
+    done = {TopicPartition(letter.topic, letter.partition): letter.offset + 1 for letter in batch}
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _send(producer, records, batch, timeout_s)
+            _send(producer, records, done, timeout_s)
         except DeliveryFailed as cause:
             producer.abort(timeout_s)
             if isinstance(cause, RecordRefused) or attempt == ATTEMPTS:
@@ -181,25 +183,15 @@ def _send_with_retries(
 
 
 def _send(
-    producer: TransactionalProducer, records: Sequence[Record], batch: Sequence[Record], timeout_s: float
+    producer: TransactionalProducer, records: Sequence[Record], done: Mapping[TopicPartition, int], timeout_s: float
 ) -> None:
-    done: dict[TopicPartition, int] = {}
-    for record in batch:
-        done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    """Send the records, and commit up to where this is done, in one transaction."""
     producer.begin(timeout_s)
     for record in records:
         producer.produce(record.topic, record.partition, record.key, record.value, record.headers, record.timestamp_ms)
     producer.flush(timeout_s)
     producer.send_offsets(done, NO_MEMBER, timeout_s)
     producer.commit(timeout_s)
-
-
-def _renew(producer: TransactionalProducer, sent_to: Mapping[TopicPartition, int], timeout_s: float) -> None:
-    """Commit again up to where letters were sent, or brokers delete this for a partition without new letters."""
-    if sent_to:
-        producer.begin(timeout_s)
-        producer.send_offsets(sent_to, NO_MEMBER, timeout_s)
-        producer.commit(timeout_s)
 
 
 def _bounds(asked: Asked) -> dict[TopicPartition, tuple[int, int]]:

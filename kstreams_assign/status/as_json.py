@@ -12,7 +12,6 @@ from kstreams_assign.status.values import (
     ReplicaProgress,
     Status,
     TaskStatus,
-    host_text,
     warm_up_text,
 )
 from kstreams_assign.status.views import DrainView, JoinView
@@ -24,7 +23,7 @@ def as_json(status: Status) -> dict[str, Any]:
     return {
         "application_id": status.application_id,
         "process_id": str(status.process_id),
-        "endpoint": host_text(status.endpoint) if status.endpoint else None,
+        "endpoint": str(status.endpoint) if status.endpoint else None,
         "now_ms": status.now_ms,
         "generation": status.generation,
         "state": status.state.value,
@@ -132,7 +131,7 @@ def _join(join: JoinView) -> dict[str, Any]:
 
 def _holder(holder: Holder, status: Status, names: Mapping[UUID, str]) -> dict[str, Any]:
     is_this_process = holder.process == status.process_id
-    endpoint = host_text(holder.endpoint) if holder.endpoint else None
+    endpoint = str(holder.endpoint) if holder.endpoint else None
     return {
         "process_id": str(holder.process) if holder.process else None,
         "endpoint": endpoint,

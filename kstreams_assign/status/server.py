@@ -31,7 +31,7 @@ from kstreams_assign.state.forking import open_unshared
 from kstreams_assign.status.as_json import as_json, tasks_json, verdict_json
 from kstreams_assign.status.metrics import exposition
 from kstreams_assign.status.page import PAGE, POLICY
-from kstreams_assign.status.values import VERDICTS, Status, host_text
+from kstreams_assign.status.values import VERDICTS, Status
 
 CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 16_384
@@ -94,7 +94,7 @@ class StatusServer:
             self._server = open_unshared(lambda: _Server(address))
         except OSError as cause:
             reason = describe_listen_error(cause)
-            raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {reason}") from cause
+            raise ConfigError(f"http = {str(address)!r}: cannot listen there: {reason}") from cause
         self._public = not loops_back(address.host)
         self._thread = threading.Thread(
             target=lambda: self._server.serve_forever(TURN_S), name="kstreams-http", daemon=True
@@ -114,11 +114,11 @@ class StatusServer:
         self._server.answer, self._server.log = answer, log
         self._thread.start()
         open_to_all = (
-            f"{host_text(self.address)} is no loopback address: "
+            f"{self.address} is no loopback address: "
             "every client that reaches it may read names of topics, tasks and hosts"
         )
         warnings = (open_to_all,) if self._public else ()
-        log.emit(HttpListeningEvent(url=f"http://{host_text(self.address)}/", warnings=warnings))
+        log.emit(HttpListeningEvent(url=f"http://{self.address}/", warnings=warnings))
 
     def stop(self) -> None:
         """Hang up on everybody, and let the address go."""

@@ -139,7 +139,7 @@ class Status:
     def names(self) -> dict[UUID, str]:
         """The name of each process for people: its endpoint, else as much of its id as is unique."""
         endpoints = {
-            holder.process: host_text(holder.endpoint) for holder in self.holders if holder.process and holder.endpoint
+            holder.process: str(holder.endpoint) for holder in self.holders if holder.process and holder.endpoint
         }
         named = {holder.process for holder in self.holders if holder.process}
         ids = {
@@ -301,8 +301,3 @@ def progress_text(progress: ReplicaProgress | None, changelogs: Sequence[TopicPa
         else ""
     )
     return f": lag {progress.lag:,}{where}{pace}{left}"
-
-
-def host_text(host: HostInfo) -> str:
-    """``HOST:PORT``."""
-    return str(host)

@@ -9,7 +9,7 @@ A write does not read what it replaces, so its old row stays; it is dropped when
 to be newer. To bound such rows, times are rounded up to a fraction of the ttl: an entry has at most ``_FRACTIONS`` + 1
 rows, and its tombstone is at most that fraction of the ttl late. Reads compare the exact time.
 
-Nobody asks a standby what is due. So that its old rows do not pile up, it looks for them as it writes, a few for each
+A standby is not asked what is due. So that its old rows do not pile up, it looks for them as it writes, a few for each
 write, whenever as many were written as were there: an index has at most a few times the rows that it needs.
 
 What must not live here: clocks, commits, and what a database is. A restart finds everything again, so nothing here has

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kstreams_assign.config import Config
+from kstreams_assign.config import PORT_MAX, Config
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.events import Event, EventListener
 from kstreams_assign.model import HostInfo
-
-PORT_MAX = 2**16 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ def test_rows_of_a_key_that_is_written_all_the_time_are_bounded() -> None:
     assert 1 < len(list(stores.range(index_of("sessions")))) <= 35
 
 
-def test_rows_of_a_copy_that_nobody_asks_what_is_due_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_copy_that_is_not_asked_what_is_due_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "_SWEEP_RECORDS", 100)
     stores, ttl_ms, most = opened(ttl_ms=320), 320, 0
     for turn in range(600):  # an entry each, which its owner deletes a ttl later, beside one that is written each time
