@@ -26,6 +26,9 @@ from kstreams_assign.sidecar.client import (
 )
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
+CANCEL_TURNS = 3
+"""Turns of the loop until a cancelled poll has ended; ``asyncio.wait_for`` of Python 3.11 takes two."""
+
 
 class AsyncSidecarClient:
     """One session: ``async with await AsyncSidecarClient.connect("app.sock") as session: ...``.
@@ -45,6 +48,8 @@ class AsyncSidecarClient:
         self._number = 0
         self._gone: SidecarDisconnected | SidecarRefused | None = None
         self._gave_up_poll = False
+        self._polls = 0
+        """Polls that have not returned yet."""
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -165,7 +170,8 @@ class AsyncSidecarClient:
         return str((await self._call("reject", **rejection(record, error, undo=undo)))["response"])
 
     async def commit(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> int | None:
-        if offsets is None:
+        if offsets is None or timers:
+            await self._let_cancelled_polls_end()
             await self._end_behind_given_up_poll()
         generation: int | None = await self._call("commit", offsets=offsets, timers=timers)
         return generation
@@ -218,11 +224,20 @@ class AsyncSidecarClient:
 
     async def _poll(self, **fields: Any) -> Any:
         await self._end_behind_given_up_poll()
+        self._polls += 1
         try:
             return await self._call("poll", **fields)
         except asyncio.CancelledError:
             self._gave_up_poll = True
             raise
+        finally:
+            self._polls -= 1
+
+    async def _let_cancelled_polls_end(self) -> None:
+        """Give the task of a poll that was just cancelled the turns in which it learns of it."""
+        for _ in range(CANCEL_TURNS):
+            if self._polls:
+                await asyncio.sleep(0)
 
     async def _end_behind_given_up_poll(self) -> None:
         """Hang up if a poll was cancelled: the worker may have counted records as polled that no one has seen."""

@@ -250,7 +250,7 @@ class SidecarClient:
 
     def commit_later(self, offsets: Mapping[str, int] | None = None, *, timers: bool | None = None) -> Pending:
         """As ``commit``, without waiting: go on with the next records meanwhile, and ask for the result later."""
-        if offsets is None:
+        if offsets is None or timers:
             self._end_behind_given_up_poll()
         return self._send("commit", {"offsets": offsets, "timers": timers})
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,40 @@ def test_a_session_ends_before_it_commits_or_skips_what_a_cancelled_poll_brought
     assert sidecar.work.ops == ["poll"]
 
 
+@pytest.mark.parametrize(("waits", "answered"), [(False, False), (False, True), (True, False)])
+def test_a_session_ends_before_a_commit_right_behind_a_cancelled_poll(
+    sidecar: Sidecar, *, waits: bool, answered: bool
+) -> None:
+    async def application() -> None:
+        session = await AsyncSidecarClient.connect(sidecar.address)
+        poll = session.poll()
+        reader = asyncio.create_task(asyncio.wait_for(poll, PATIENCE_S) if waits else poll)
+        assert await asyncio.to_thread(sidecar.work.polled.wait, PATIENCE_S)
+        if answered:  # its task does not know it yet
+            session._waiting[session._number].set_result({"records": []})
+        reader.cancel()
+        with pytest.raises(SidecarDisconnected, match="a poll was given up"):
+            await session.commit()
+
+    sidecar.start()
+    asyncio.run(application())
+    assert sidecar.work.left.wait(PATIENCE_S)
+    assert "commit" not in sidecar.work.ops
+
+
+def test_timers_that_nobody_has_seen_are_not_committed_behind_a_cancelled_poll(sidecar: Sidecar) -> None:
+    async def application() -> None:
+        session = await AsyncSidecarClient.connect(sidecar.address)
+        await give_up_a_poll(sidecar, session)
+        with pytest.raises(SidecarDisconnected, match="a poll was given up"):
+            await session.commit({"orders-0": 11}, timers=True)
+
+    sidecar.start()
+    asyncio.run(application())
+    assert sidecar.work.left.wait(PATIENCE_S)
+    assert sidecar.work.ops == ["poll"]
+
+
 def test_offsets_that_are_named_can_be_committed_behind_a_cancelled_poll(sidecar: Sidecar) -> None:
     async def application() -> None:
         session = await AsyncSidecarClient.connect(sidecar.address)
@@ -144,8 +179,16 @@ def test_offsets_that_are_named_can_be_committed_behind_a_cancelled_poll(sidecar
     assert sidecar.work.ops == ["poll", "commit", "close"]
 
 
-@pytest.mark.parametrize("call", ["commit", "commit_later", "poll", "poll_columns", "poll_with_timers"])
-def test_a_poll_that_ctrl_c_ends_is_not_committed(sidecar: Sidecar, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        *((call, {}) for call in ("commit", "commit_later", "poll", "poll_columns", "poll_with_timers")),
+        ("commit", {"offsets": {"orders-0": 11}, "timers": True}),
+    ],
+)
+def test_a_poll_that_ctrl_c_ends_is_not_committed(
+    sidecar: Sidecar, call: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -157,7 +200,7 @@ def test_a_poll_that_ctrl_c_ends_is_not_committed(sidecar: Sidecar, call: str, m
                 session.poll()
         for method in (call, call, "tasks"):
             with pytest.raises(SidecarDisconnected, match="a poll was given up"):
-                getattr(session, method)()
+                getattr(session, method)(**arguments if method == call else {})
     assert sidecar.work.left.wait(PATIENCE_S)
     assert sidecar.work.ops == ["poll"]
 
