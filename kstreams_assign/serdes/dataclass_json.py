@@ -1,8 +1,9 @@
 """Dataclasses as JSON objects: fields by name, each with the type that the class declares.
 
-A class is compiled once to functions that read its fields. A member that the class does not have is left out, so a new
-field can be written before all programs know it; a missing member takes the field's default. What must not live here:
-JSON itself (``text_and_packed``).
+A class is compiled once to functions that read and write its fields. Nothing but fields is written: an object may have
+other attributes, such as what a ``cached_property`` remembers, and equal keys must be equal bytes. A member that the
+class does not have is left out, so a new field can be written before all programs know it; a missing member takes the
+field's default. What must not live here: JSON itself (``text_and_packed``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kstreams_assign.serdes.text_and_packed import write_json
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
+Write = Callable[[Any], Any]
 _ALLOWED = (
     "JSON has no such type; use str, int, float, bool, list, dict with str as keys, another dataclass, or one of these "
     "or None; for other types make a Serde of your own"
@@ -43,12 +45,12 @@ def json_of(kind: type[T]) -> Serde[T]:
 
 @cache
 def _compiled(kind: type[Any]) -> Serde[Any]:
-    read = _class_reader(kind, {})
+    read, write = _class_reader(kind, {}), _class_writer(kind, {})
 
     def serialize(value: Any) -> bytes:
         if type(value) is not kind:
             raise TypeError(f"must be {kind.__name__}")
-        return write_json(value)
+        return write_json(write(value))
 
     def deserialize(data: bytes) -> Any:
         return read(orjson.loads(data))
@@ -104,6 +106,62 @@ def _reader(hint: Any, place: str, readers: dict[type, Read]) -> Read:
         (other,) = (each for each in arguments if each is not NoneType)
         return _optional(_reader(other, place, readers))
     raise ConfigError(f"{place} is {getattr(hint, '__name__', hint)}: {_ALLOWED}")
+
+
+def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
+    """Return what makes a copy of an object, of its fields alone; ``writers`` has those of the classes in it.
+
+    An object and not a dict, as JSON keeps the order of fields and sorts the members of dicts.
+    """
+    hints = get_type_hints(kind)
+    members: list[tuple[str, Write | None]] = []
+
+    def write(value: Any) -> Any:
+        if type(value) is not kind:
+            return value  # of another type than declared: JSON decides
+        copy = object.__new__(kind)
+        for name, write_member in members:
+            object.__setattr__(copy, name, _written(getattr(value, name), write_member))  # frozen, perhaps
+        return copy
+
+    writers[kind] = write
+    members += [(each.name, _writer(hints[each.name], writers)) for each in fields(kind)]
+    return write
+
+
+def _writer(hint: Any, writers: dict[type, Write]) -> Write | None:
+    """Return what makes a JSON value of a value of this type; None where it is one."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is float:
+        return _write_float
+    if is_dataclass(hint) and isinstance(hint, type):
+        return writers.get(hint) or _class_writer(hint, writers)
+    if origin is list:
+        item = _writer(arguments[0], writers)
+        return None if item is None else lambda value: _write_list(value, item)
+    if origin is dict:
+        entry = _writer(arguments[1], writers)
+        return None if entry is None else lambda value: _write_dict(value, entry)
+    if arguments:  # this or None
+        (other,) = (each for each in arguments if each is not NoneType)
+        return _writer(other, writers)
+    return None
+
+
+def _written(value: Any, write: Write | None) -> Any:
+    return value if value is None or write is None else write(value)
+
+
+def _write_float(value: Any) -> Any:
+    return float(value) if type(value) is int else value  # they are equal
+
+
+def _write_list(value: Any, write: Write) -> Any:
+    return [_written(each, write) for each in value] if type(value) is list else value
+
+
+def _write_dict(value: Any, write: Write) -> Any:
+    return {name: _written(each, write) for name, each in value.items()} if type(value) is dict else value
 
 
 def _any(value: Any) -> Any:

@@ -187,6 +187,19 @@ def test_a_value_of_another_shape_is_refused(client: SchemaRegistryClient, kind:
         serde.for_topic("in", "value").serialize(kind.wrong)
 
 
+def test_a_message_without_a_required_field_is_refused() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto2")
+    message = file.message_type.add(name="Order")
+    field = descriptor_pb2.FieldDescriptorProto
+    message.field.add(name="amount", number=1, type=field.TYPE_INT64, label=field.LABEL_REQUIRED)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))()
+    serde = registry_serde(lambda value, _context: value.SerializeToString(), None).for_topic("in", "value")
+    with pytest.raises(serde.faults, match="amount"):
+        serde.serialize(order)
+
+
 @pytest.mark.parametrize(
     "refusal",
     [

@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -135,6 +136,51 @@ def test_a_dataclass_is_read_as_it_was_written(customer: str, lines: list[tuple[
     serde = Serdes.dataclass(Order)
     order = Order(customer, [Line(*line) for line in lines], paid, gift=Line("none", 0.0), labels={"a": 1}, more=[1])
     assert serde.deserialize(serde.serialize(order)) == order
+
+
+@dataclass(frozen=True)
+class Point:
+    y: float
+    x: float
+
+    @cached_property
+    def all(self) -> set[float]:
+        return {self.x, self.y}
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    y: float
+    x: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    first: Point
+    named: dict[str, Point | None]
+    listed: list[list[Point]]
+    sizes: list[float] | None = None
+    other: Slotted | None = None
+
+
+def test_what_a_dataclass_remembers_beside_its_fields_is_not_written() -> None:
+    serde, points = Serdes.dataclass(Shape), [Point(1.5, 2.5) for _ in range(3)]
+    shape = Shape(points[0], {"b": points[1], "a": None}, [[points[2]]])
+    before = serde.serialize(shape)
+    assert all(point.all for point in points)
+    assert serde.serialize(shape) == before
+    assert before == (
+        b'{"first":{"y":1.5,"x":2.5},"named":{"a":null,"b":{"y":1.5,"x":2.5}},"listed":[[{"y":1.5,"x":2.5}]],'
+        b'"sizes":null,"other":null}'
+    )
+    assert serde.deserialize(before) == shape
+
+
+def test_equal_dataclasses_are_equal_bytes() -> None:
+    numbers: list[tuple[Any, Any]] = [(1, 2), (1.0, 2.0)]
+    shapes = [Shape(Point(y, x), {"a": Point(y, x)}, [[Point(y, x)]], [y, x], Slotted(y, x)) for y, x in numbers]
+    assert shapes[0] == shapes[1]
+    assert len({Serdes.dataclass(Shape).serialize(shape) for shape in shapes}) == 1
 
 
 def test_a_dataclass_may_hold_itself() -> None:

@@ -64,7 +64,7 @@ class _Refusals:
             raise missing_extra(missing) or missing from None
         self._refused: type[Any] = SchemaRegistryError
         self._unreachable: tuple[type[Exception], ...] = (httpx2.HTTPError, OAuthTokenError)
-        self.of_records = (*CODING_FAULTS, ConfluentRefusal, UnknownSchema, *_fastavro_faults())
+        self.of_records = (*CODING_FAULTS, ConfluentRefusal, UnknownSchema, *_fastavro_faults(), *_protobuf_faults())
         """Those for which the value or the bytes are to blame."""
 
     def translating(self, coding: Coding, context: SerializationContext, topic: str) -> Callable[[Any], Any]:
@@ -91,6 +91,14 @@ def _fastavro_faults() -> tuple[type[Exception], ...]:
     from fastavro.validation import ValidationError
 
     return SchemaParseException, SchemaResolutionError, UnknownType, ValidationError
+
+
+def _protobuf_faults() -> tuple[type[Exception], ...]:
+    try:
+        from google.protobuf.message import Error  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        return ()
+    return (Error,)
 
 
 def _missing(argument: str) -> Callable[[Any], NoReturn]:
