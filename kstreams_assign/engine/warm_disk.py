@@ -98,6 +98,8 @@ def _bytes_by_offset(
     bytes_here: Counter[int] = Counter()
     offsets_here: Counter[int] = Counter()
     for task, lag in lags.items():
+        if task not in offsets:
+            continue  # its bytes would count, and its offsets would not
         bytes_here[task.subtopology] += held.get(task, 0)
         offsets_here[task.subtopology] += max(0, offsets.get(task, 0) - lag)
     return {

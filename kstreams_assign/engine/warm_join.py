@@ -5,7 +5,8 @@ restored. So a process restores first what the assignor would give it, while the
 ``WarmJoin.handle(event, now_ms)`` returns effects, which a shell carries out in order.
 
 It joins at once where waiting has no use: into a group without members or with tasks that have no owner, or if it
-would get no state. A task without room on the disk (``warm_disk``) is not restored first, and not waited for.
+would get no state. But tasks that a member has just left go to the others first, and it looks again after that. A task
+without room on the disk (``warm_disk``) is not restored first, and not waited for.
 
 Processes that start together would get other tasks than each predicts for itself alone, and other ones again in
 another order of joining. So they announce themselves (``joiners``), agree on an order, and each predicts what it has
@@ -237,6 +238,8 @@ class WarmJoin:
     def _look_failed(self, event: LookFailed, now_ms: int) -> list[Effect]:
         if not event.passing:
             return self._join(f"what it will get is not known: {event.reason}")
+        if self._turn_ms is not None:  # the look that has to come before it joins is still to be made
+            self._turn_ms = now_ms + LOOK_INTERVAL_MS
         return self._time_out(now_ms)
 
     def _disk_measured(self, event: DiskMeasured, _now_ms: int) -> list[Effect]:

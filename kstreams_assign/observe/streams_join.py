@@ -21,6 +21,13 @@ KNOWN = "the group still has this member"
 NO_OWNER = "the group has tasks without an owner"
 
 
+class NotAssigned(Exception):
+    """Tasks have lost their owner, and the brokers give them to others at a heartbeat soon."""
+
+    def __init__(self) -> None:
+        super().__init__("the brokers are about to assign tasks that have no owner")
+
+
 def outlook(
     snapshot: StreamsSnapshot | None,
     newcomer: Newcomer,
@@ -32,14 +39,18 @@ def outlook(
 
     ``snapshot``: None where there is no group. ``joining``: the processes that join in quick succession, in this order
     and this one among them, as far as the group does not have them yet; it is alone if there are none.
-    ``is_interval_open``: another has just joined. Raises ``NotAStreamsGroup``, ``ConfigError``.
+    ``is_interval_open``: another has just joined. Raises ``NotAssigned``: ask again; ``NotAStreamsGroup``,
+    ``ConfigError``.
     """
     if snapshot is None or not snapshot.members:
         return Outlook(at_once=NO_MEMBERS), {}
     known = {member.described.member_id for member in snapshot.members}
     if newcomer.member_id in known:
         return Outlook(at_once=KNOWN), {}
-    if set(snapshot.tasks) - {task for member in snapshot.members for task in member.target.active}:
+    owned = {task for member in snapshot.members for task in member.target.active}
+    if set(snapshot.tasks) - owned:
+        if owned and snapshot.group.assignment_epoch < snapshot.group.group_epoch:
+            raise NotAssigned
         return Outlook(at_once=NO_OWNER), {}
     state = playable(snapshot).state
     group = state.group

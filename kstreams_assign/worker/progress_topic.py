@@ -9,10 +9,12 @@ changelogs cover it. What must not live here: what the records mean.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.config import Config
+from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
 
@@ -48,9 +50,16 @@ class ProgressTopic:
             self._producer.flush(timeout_s)
 
     def read(self, clients: ExitStack) -> list[Record]:
-        """Read on, from the topic's end at the first call. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        """Read on, from the topic's end at the first call, or where what comes next is gone after a long time.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
         reader = self._reader = self._reader or self._made_reader(clients)
-        return [record for records in reader.poll(RECORDS_MAX, 0).values() for record in records]
+        try:
+            return [record for records in reader.poll(RECORDS_MAX, 0).values() for record in records]
+        except OffsetOutOfRange:
+            reader.add(self._ends())
+            return []
 
     def _made_producer(self, clients: ExitStack) -> RecordProducer:
         self._make_topic()
@@ -63,11 +72,14 @@ class ProgressTopic:
         """Create a reader at the topic's present end: members repeat what they have to say."""
         self._make_topic()
         config = self._config
-        ends = self._admin.end_offsets([self.partition], REQUEST_S)
+        ends = self._ends()
         reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)
         clients.enter_context(closing(reader))
         reader.add(ends)
         return reader
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        return self._admin.end_offsets([self.partition], REQUEST_S)
 
     def _make_topic(self) -> None:
         topic = self.partition.topic

@@ -435,6 +435,7 @@ class StreamsMember:
     def shut_application_down(self) -> None:
         """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``)."""
         self.handle(ShutdownAsked())
+        self._warm_joining.join_at_once("the application is to end")  # a heartbeat says so
 
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed; ``keep_place`` lasts until then."""

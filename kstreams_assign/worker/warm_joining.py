@@ -17,7 +17,7 @@ from kstreams_assign.events import NoRoomEvent, WarmingUpEvent
 from kstreams_assign.group.member import Started
 from kstreams_assign.group.streams_outlook import Newcomer
 from kstreams_assign.model import TaskId, task_names
-from kstreams_assign.observe.streams_join import outlook
+from kstreams_assign.observe.streams_join import NotAssigned, outlook
 from kstreams_assign.status.views import JoinView
 from kstreams_assign.wire import DescribedStreamsMember
 from kstreams_assign.worker.events import EventLog
@@ -104,6 +104,10 @@ class WarmJoining:
         self.view = None
         return self._join
 
+    def join_at_once(self, reason: str) -> None:
+        """End the wait; from any thread."""
+        self._join = engine.JoinGroup(reason)
+
     def _turn(self) -> None:
         for message in self._announcements.heard():
             self._handle(engine.JoinHeard(message))
@@ -148,7 +152,7 @@ class WarmJoining:
         try:
             snapshot = self._group.snapshot()
             seen, offsets = outlook(snapshot, self._newcomer, effect.joining, is_interval_open=is_open)
-        except BrokerUnavailable as cause:
+        except (BrokerUnavailable, NotAssigned) as cause:
             return engine.LookFailed(str(cause), passing=True)
         except (BrokerError, MalformedUserData, NotAStreamsGroup, ConfigError) as cause:
             return engine.LookFailed(str(cause), passing=False)

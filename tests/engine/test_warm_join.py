@@ -146,6 +146,19 @@ def test_it_asks_again_where_brokers_do_not_answer_and_joins_where_nothing_can_b
     assert join == JoinGroup("what it will get is not known: not allowed")
 
 
+def test_it_does_not_join_on_a_look_that_failed() -> None:
+    joiner, warm = Joiner(STAGGER_MS), lags(t0_1=0)
+    joiner.handle(seen(1))
+    joiner.handle(warm)
+    joiner.now_ms += STAGGER_MS
+    assert joiner.handle(warm) == [LOOK]
+    assert joiner.handle(LookFailed("one has just left", passing=True)) == []
+    assert joiner.handle(warm) == []
+    joiner.now_ms += LOOK_INTERVAL_MS
+    assert joiner.handle(warm) == [LOOK]
+    assert joiner.handle(seen(1, 2)) == [WarmUp(tasks(1, 2))], "it gets one of the tasks, too"
+
+
 def test_it_joins_in_any_case_when_its_time_is_up() -> None:
     joiner = Joiner()
     joiner.handle(seen(1))

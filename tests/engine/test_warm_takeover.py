@@ -149,6 +149,16 @@ def test_a_task_without_room_is_not_restored_and_the_answer_says_so() -> None:
     assert taker.handle(copies({1: 0})) == [report(1, no_room=tasks(2))]
 
 
+def test_replicas_that_are_here_already_do_not_count_for_what_is_restored_for_others() -> None:
+    taker, mib = Taker(), 1 << 20
+    named = {ME: {TaskId(0, 0): 10_000_000}}
+    taker.handle(MessageHeard(LeaveAnnounced("d", "leaver", named, leaves=False)))
+    taker.handle(copies({0: 9_900_000, 1: 0, 2: 0, 3: 0, 4: 0}))
+    held = {TaskId(0, 0): 50 * mib, **{TaskId(0, number): 5_000 * mib for number in range(1, 5)}}
+    assert taker.handle(DiskMeasured(Disk(500_000 * mib, 50_000 * mib, held))) == []
+    assert taker.handle(DiskMeasured(Disk(51_000 * mib, 50_000 * mib, held))) != [], "5 GB are needed"
+
+
 def test_state_that_is_restored_for_others_is_limited_by_the_setting() -> None:
     taker = Taker(max_bytes=0)
     taker.handle(announced(1))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from kstreams_assign.group.streams_outlook import LeaveOutlook, Newcomer
 from kstreams_assign.model import TaskId
-from kstreams_assign.observe.streams_join import outlook
+from kstreams_assign.observe.streams_join import KNOWN, NO_OWNER, NotAssigned, outlook
 from kstreams_assign.observe.streams_leave import ALONE, NOT_THERE, leave_outlook
 from tests.observe.random_streams_groups import described, grown
 from tests.observe.test_streams_reasons import ALL, LOG, member, snapshot, tasks
 
+OTHERS = tasks(*ALL[1:])
 GROUP = snapshot(
     member("a", tasks("0_0"), tasks("0_0")),
     member("b", tasks("0_1", "1_0"), tasks("0_1", "1_0")),
@@ -40,6 +43,20 @@ def test_a_subtopology_that_the_topology_lacks_does_not_fail_the_outlook() -> No
     )
     assert leave_outlook(group, "b-id")[0].state == {"a-id": frozenset(TaskId(1, number) for number in range(3))}
     assert outlook(group, Newcomer("c-id", "process-c"))[0].at_once is None
+
+
+def test_what_a_newcomer_gets_is_not_known_until_the_tasks_of_one_that_has_left_are_assigned() -> None:
+    newcomer, rest = (
+        Newcomer("c-id", "process-c"),
+        [member("a", tasks("0_0"), tasks("0_0")), member("b", OTHERS, OTHERS)],
+    )
+    assert outlook(snapshot(*rest, group_epoch=8), newcomer)[0].at_once is None, "each task has its owner"
+    with pytest.raises(NotAssigned):
+        outlook(snapshot(rest[0], group_epoch=8), newcomer)
+    assert outlook(snapshot(rest[0]), newcomer)[0].at_once == NO_OWNER, "they were assigned, and none got it"
+    unassigned = snapshot(member("a", tasks(), tasks()), group_epoch=8)
+    assert outlook(unassigned, newcomer)[0].at_once == NO_OWNER, "the group has just begun"
+    assert outlook(snapshot(rest[0], group_epoch=8), Newcomer("a-id", "process-a"))[0].at_once == KNOWN
 
 
 def test_there_may_be_nothing_to_wait_for() -> None:

@@ -120,6 +120,16 @@ def test_the_disk_is_that_of_the_state_directory(tmp_path: Path) -> None:
     assert 0 < disk.reserve_bytes < disk.free_bytes / RESERVE
 
 
+def test_it_waits_until_the_tasks_of_a_member_that_has_left_are_assigned(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_left = replace(ALONE, group=snapshot(member("a", tasks("0_0"), tasks("0_0")), group_epoch=8).group)
+    looks = [one_left, one_left, ALONE]
+    monkeypatch.setattr(Scene, "snapshot", lambda _: looks.pop(0) if looks[1:] else ALONE)
+    join = Warm().start().wait(lambda: False)
+    assert join is not None
+    assert join.reason == "2 tasks are warm"
+    assert looks == [ALONE]
+
+
 OTHER = JoinAnnounced(str(UUID(int=9)), str(UUID(int=10)), 1, Stage.RESTORING, 15_000)
 """It began before this process."""
 
@@ -231,3 +241,19 @@ def test_a_process_that_is_closed_before_it_joins_withdraws_its_announcement() -
     assert shell.wait(lambda: bool(scene.said())) is None
     shell.end(is_member=False)
     assert scene.said()[-1].stage is Stage.GONE
+
+
+def test_a_process_that_has_something_to_say_does_not_wait_any_longer() -> None:
+    scene, turns = Scene(), count()
+    joining = scene.joining()
+
+    def third_turn() -> bool:
+        turn = next(turns)
+        assert turn < 4, "it waits although it was asked to join"
+        if turn == 3:
+            joining.join_at_once("the application is to end")
+        return False
+
+    join = joining.wait(third_turn)
+    assert join is not None
+    assert join.reason == "the application is to end"
