@@ -17,7 +17,6 @@ from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.bad_records import BadRecords
-from kstreams_assign.worker.first_look import FIRST_ANSWER_S
 from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.share import apply_share
 
@@ -27,18 +26,19 @@ LOOKUP_TIMEOUT_S = 20.0
 class Sidecar:
     """One member, and one application at a time.
 
-    Making one looks the topics up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable``
-    and ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
+    Making one locks the state directory and takes its address; raises ``ConfigError`` and ``StateDirectoryLocked``.
+    ``run`` looks the topics up and blocks until ``close`` or an error; it runs once.
     """
 
     def __init__(self, settings: SidecarSettings, on_event: EventListener | None = None) -> None:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
         shared, _ = apply_share(config, None)
+        counts: dict[str, int] = {}
         limits = Limits(
             config.buffered_records_max,
             largest,
-            _partition_counts(settings),
+            counts,
             written_bytes_max=shared.memory.output_buffer_max_bytes,
             polled_bytes_max=min(POLLED_BYTES_MAX, shared.batch_bytes_max),
         )
@@ -46,7 +46,14 @@ class Sidecar:
         handler = RequestHandler(limits, bad_records, exactly_once=config.exactly_once)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
-            self._runtime = Runtime(config, settings.flows, handler, on_event, settings.global_tables)
+            self._runtime = Runtime(
+                config,
+                settings.flows,
+                handler,
+                on_event,
+                settings.global_tables,
+                first_look=lambda admin: counts.update(_partition_counts(settings, admin)),
+            )
         except KStreamsAssignError:
             self._server.stop()
             raise
@@ -62,7 +69,7 @@ class Sidecar:
         return self._server.address
 
     def run(self) -> None:
-        """Join the group and serve until ``close``. Raises what ended it."""
+        """Join the group and serve until ``close``. Raises what ended it, as ``Runtime.run`` does."""
         try:
             self._runtime.run()
         finally:
@@ -87,11 +94,9 @@ class Sidecar:
         self._runtime.close(restart=restart)
 
 
-def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
+def _partition_counts(settings: SidecarSettings, admin: ClusterAdmin) -> Mapping[str, int]:
     """Of all topics. One that is missing would only be missed at a join or a commit, too late to say so."""
     config, shape = settings.config, topology_shape(settings.flows)
-    admin = ClusterAdmin(config.bootstrap_servers, config.client)
-    admin.reach(FIRST_ANSWER_S)
     if subscription_pattern(shape) is not None:
         there = admin.topics(LOOKUP_TIMEOUT_S)
         shape = resolve_patterns(shape, config.application_id, there)

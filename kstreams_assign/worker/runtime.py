@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -63,7 +63,8 @@ class Runtime(KeyReads):
     """Be one member of the application's group, with its tasks, standbys and warm-ups; ``labour`` processes records.
 
     ``run`` blocks until ``close`` or an error; a ``Runtime`` runs once. The constructor checks the settings and locks
-    the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
+    the state directory. ``first_look`` is called before the member joins, once brokers answer. Raises ``ConfigError``
+    and ``StateDirectoryLocked``.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Runtime(KeyReads):
         labour: Labour,
         on_event: EventListener | None,
         global_tables: Sequence[GlobalTable] = (),
+        first_look: Callable[[ClusterAdmin], None] | None = None,
     ) -> None:
         config, on_event = apply_share(config, on_event)
         self._config = config
@@ -82,6 +84,7 @@ class Runtime(KeyReads):
         self._readers = TableReaders(checked_global_tables(global_tables, self._shape))
         refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour
+        self._first_look = first_look
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._local = Local(directory, sums_at_start(directory, self._offsets_on_disk), mutex)
@@ -128,6 +131,8 @@ class Runtime(KeyReads):
             # One wait, which is logged; the checks below then need not wait.
             if not admin.reach(FIRST_ANSWER_S, self._ending.is_set):
                 return
+            if self._first_look is not None:
+                self._first_look(admin)
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
             self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
