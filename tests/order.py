@@ -22,6 +22,9 @@ LONG = (
     "tests/test_wheel.py",
     "tests/processes/",
     "tests/worker/test_warm_",
+    "tests/worker/test_streams_group_",
+    "tests/worker/test_timers_on_a_broker.py",
+    "tests/worker/test_with_java.py",
     "tests/adapters/test_kafka_python_connections.py",
 )
 """These take longest, so they come next, and none is the last. The tests of every other file stay together, too."""
