@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import OffsetOutOfRange
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
 
@@ -41,8 +41,12 @@ class ProgressTopic:
     def publish(self, key: bytes, value: bytes, headers: list[tuple[str, bytes | None]], clients: ExitStack) -> None:
         """Write a record, without waiting for it. Raises ``BrokerUnavailable``, ``DeliveryFailed`` for one before."""
         producer = self._producer = self._producer or self._made_producer(clients)
-        producer.produce(*self.partition, key, value, headers)
-        producer.acknowledged()
+        try:
+            producer.produce(*self.partition, key, value, headers)
+            producer.acknowledged()
+        except (BrokerUnavailable, DeliveryFailed):
+            producer.abandon()  # after a fatal error it would write nothing any more
+            raise
 
     def flush(self, timeout_s: float) -> None:
         """Wait until what was written has arrived. Raises ``BrokerUnavailable``, ``DeliveryFailed``."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kstreams_assign import Config, Record, TopicPartition
-from kstreams_assign.errors import OffsetOutOfRange
+from kstreams_assign.errors import DeliveryFailed, OffsetOutOfRange
 from kstreams_assign.worker import progress_topic
 from kstreams_assign.worker.progress_topic import ProgressTopic
 
@@ -30,7 +30,28 @@ class Reader:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return {topic.partition: answer}
+        return {TopicPartition(SPOKEN.topic, SPOKEN.partition): answer}
+
+    def close(self) -> None: ...
+
+
+class Producer:
+    """It writes nothing after a fatal error, until what was queued is dropped."""
+
+    def __init__(self) -> None:
+        self.is_spoiled = True
+        self.written: list[bytes] = []
+
+    def produce(self, _topic: str, _partition: int, _key: bytes, value: bytes, _headers: object) -> None:
+        if not self.is_spoiled:
+            self.written.append(value)
+
+    def acknowledged(self) -> None:
+        if self.is_spoiled:
+            raise DeliveryFailed("delivery: out of sequence")
+
+    def abandon(self) -> None:
+        self.is_spoiled = False
 
     def close(self) -> None: ...
 
@@ -44,12 +65,28 @@ class Admin:
         return dict.fromkeys(partitions, 40)
 
 
-topic = ProgressTopic(Config("app", "localhost:9092"), Admin())  # type: ignore[arg-type]
+@pytest.fixture
+def topic() -> ProgressTopic:
+    return ProgressTopic(Config("app", "localhost:9092"), Admin())  # type: ignore[arg-type]
 
 
-def test_a_member_that_has_not_read_for_long_goes_on_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_has_not_read_for_long_goes_on_at_the_end(
+    topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = Reader([[], OffsetOutOfRange("the broker no longer holds 0", {topic.partition: 0}), [SPOKEN]])
     monkeypatch.setattr(progress_topic, "InputConsumer", lambda *_, **_settings: reader)
     with ExitStack() as clients:
         assert [topic.read(clients) for _ in range(3)] == [[], [], [SPOKEN]]
     assert reader.added == [{topic.partition: 40}] * 2
+
+
+def test_a_member_whose_client_had_a_fatal_error_is_heard_again(
+    topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = Producer()
+    monkeypatch.setattr(progress_topic, "RecordProducer", lambda *_, **_settings: producer)
+    with ExitStack() as clients:
+        with pytest.raises(DeliveryFailed):
+            topic.publish(b"k", b"first", [], clients)
+        topic.publish(b"k", b"again", [], clients)
+    assert producer.written == [b"again"]
