@@ -55,6 +55,11 @@ def is_address(out: Out) -> bool:
     return isinstance(out, str)
 
 
+def pattern_of(path: str) -> str:
+    """Return the pattern that this path alone matches: Spark takes the path of what it reads for a pattern."""
+    return re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path)
+
+
 def scheme_of(address: str) -> str:
     """Return the scheme of an address."""
     return address.partition(":")[0]

@@ -84,6 +84,7 @@ def remembered(seen: Generation, last: Last | None) -> Last:
         error_code=max(codes, default=0),
         ours=seen.trailer is not None,
         asking_known=seen.probing is not None and all(member.unreadable is None for member in seen.members),
+        revoked=list(map(str, seen.revoked)),
     )
 
 
@@ -170,7 +171,7 @@ def _static_restart(seen: Generation, last: Last, _memory: Memory) -> Finding | 
 
 def _topics(seen: Generation, last: Last, memory: Memory) -> Finding | None:
     """Input partitions that no member had before, or other topics subscribed to."""
-    known = {partition for inputs in memory.inputs.values() for partition in inputs}
+    known = {partition for inputs in memory.inputs.values() for partition in inputs}.union(last.revoked)
     now = [partition for inputs in seen.inputs.values() for partition in inputs]
     new = sorted({partition for partition in now if str(partition) not in known})
     if new:

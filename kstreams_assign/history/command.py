@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.address import read_out
 from kstreams_assign.history.ask.formats import Format
 from kstreams_assign.history.secrets import SettingsFile, read_settings
+from kstreams_assign.page.file import refuse_unwritable
 
 app = typer.Typer(
     help="The rebalance history: __consumer_offsets as tables, a report, and a what-if of the whole fleet.\n\n"
@@ -43,6 +44,8 @@ AsOfOption = Annotated[
     typer.Option("--as-of", help="Read the tables as they were: a version of rebalances, or a time (ISO 8601)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @app.command()
@@ -138,6 +141,7 @@ def report(
     from kstreams_assign.history.opening import for_reading
     from kstreams_assign.history.report import report as draw
 
+    refuse_unwritable("--html", html)
     say = partial(typer.echo, err=True)
     with for_reading(read_out(out), _all_conf(_file(config), conf)) as tables:
         summary = draw(tables, html, group=group, days=days, as_of=_as_of(as_of), say=say)
@@ -187,11 +191,15 @@ def ask(
         return
     if question not in QUESTIONS:
         raise ConfigError(f"ask {question!r}: there is no such question; ask one of {', '.join(QUESTIONS)}")
-    until_ms = None if until is None else round(_time("--until", until).timestamp() * 1000)
+    until_ms = None if until is None else (_time("--until", until) - _EPOCH) // timedelta(milliseconds=1)
     if as_of is not None and question == SAVINGS.name:
         raise ConfigError(f"--as-of: {question} replays the newest tables; leave it out, or give --until")
+    if sql and question == SAVINGS.name:
+        raise ConfigError(f"--sql: {question} replays the rebalances, which SQL cannot; leave out --sql")
     if as_of is not None and sql:
         raise ConfigError("--sql: the script reads the newest tables; leave out --as-of, or give --until instead")
+    refuse_unwritable("--html", html)
+    refuse_unwritable("--file", file)
     place, settings, version = read_out(out), _all_conf(_file(config), conf), _as_of(as_of)
     with for_reading(place, settings) as tables:
         asked = asking.Asked(tables, QUESTIONS[question], days, until_ms, group, version)
@@ -309,14 +317,14 @@ def _as_of(text: str | None) -> int | datetime | None:
 
 
 def _time(option: str, text: str, or_else: str = "") -> datetime:
-    """A time, which is in UTC if it names no zone."""
+    """A time in UTC, also if it names no zone."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError as error:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"{option} {text!r} is not allowed; give {or_else}a time such as 2026-11-25T12:00:00Z"
         ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _pairs(option: str, given: Sequence[str] | None) -> Mapping[str, str]:

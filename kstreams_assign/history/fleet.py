@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.history.address import Out, is_address
+from kstreams_assign.history.address import Out, is_address, pattern_of
 from kstreams_assign.history.delta import Snapshot
 from kstreams_assign.history.layout import Layout, folder_of
 from kstreams_assign.history.opening import opened, working_folder
 from kstreams_assign.history.replay import is_classic, replay
-from kstreams_assign.history.session import failure, spark_session
+from kstreams_assign.history.session import spark_session
 from kstreams_assign.history.times import duration
 from kstreams_assign.history.writing import refuse_old_tables
 from kstreams_assign.observe.changes import Alternative
@@ -127,10 +127,8 @@ def ask(
 ) -> FleetAnswer:
     """What ``history what-if`` does: ``what_if`` on a Spark of its own.
 
-    Raises ``ConfigError`` before Spark is started, and what ``session.failure`` makes of Spark's errors.
+    Raises ``ConfigError`` before Spark is started, and what ``spark_session`` does.
     """
-    from pyspark.errors import PySparkException
-
     if not is_address(out):
         _check(Layout(folder_of(out)))
     with working_folder(out) as folder:
@@ -141,10 +139,7 @@ def ask(
             opened(session, out, folder) as layout,
         ):
             print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
-            try:
-                return what_if(session, layout, alternatives, only=only, watch=ReplayProgress().say)
-            except PySparkException as error:
-                raise failure(error, log) from error
+            return what_if(session, layout, alternatives, only=only, watch=ReplayProgress().say)
 
 
 def what_if(
@@ -245,7 +240,7 @@ def _frame(session: SparkSession, layout: Layout, table: str, only: str | None) 
         problem = f"--out {layout.name}: table {table} has no column {min(missing)}, so another release wrote it"
         raise ConfigError(f"{problem}; follow the topic into a new folder")
     schema = from_arrow_schema(pa.schema([snapshot.schema.field(name) for name in needed]))
-    files = snapshot.files()
+    files = list(map(pattern_of, snapshot.files()))
     rows = session.read.schema(schema).parquet(*files) if files else session.createDataFrame([], schema)
     if only is not None:
         rows = rows.where(only)

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.signals import EndRequest
-from kstreams_assign.errors import SparkError
 from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.layout import STATES, Layout, held
 from kstreams_assign.history.records import EndOffset, key_of
 from kstreams_assign.history.sampling import Sampler
-from kstreams_assign.history.session import failure
+from kstreams_assign.history.session import spark_errors
 from kstreams_assign.history.source import Broker, Source, fresh_groups, spread, states_as_records
 from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged, receive
 from kstreams_assign.history.writing import Boundary, HistoryWriter, check_folder, no_boundary
@@ -166,27 +165,18 @@ def follow_until_done(
 
     Raises what ended it, as an error of ours.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     # Not query.awaitTermination: a signal that interrupts a JVM call leaves its answer to be read by the next call.
     waiting = enough or EndRequest()
-    try:
+    with spark_errors(layout.log):
         while query.isActive and not waiting.wait(LOOK_EVERY_S):
             look(query)
         if waiting.is_set():
             return
         query.awaitTermination()
         look(query)
-    except PySparkException as error:
-        raise failure(error, layout.log) from error
-    except Py4JError as error:
-        raise SparkError(f"Spark's JVM has ended, or answers no more; start again; see {layout.log}") from error
 
 
 def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Settings) -> StreamingQuery:
-    from pyspark.errors import PySparkException
-
     writer: Any = records.writeStream.foreachBatch(batches).option(
         "checkpointLocation", layout.store.place(layout.checkpoint)
     )
@@ -194,16 +184,14 @@ def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Setti
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.every_s} seconds")
-    try:
+    with spark_errors(layout.log):
         query: StreamingQuery = writer.start()
-    except PySparkException as error:
-        raise failure(error, layout.log) from error
     return query
 
 
 def _stop(query: StreamingQuery) -> None:
     """Stop it; if the brokers are lost, the query ends with its Spark (``spark.sql.streaming.stopTimeout``)."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
         query.stop()

@@ -25,7 +25,8 @@ class Last:
 
     ``members`` maps each member's identity to its member id, its process and its other fields. ``asked`` says in words
     why a follow-up was requested, ``due_ms`` is when a probe was due. ``ours``: a leader of ours decided.
-    ``asking_known`` is False if those bytes do not show it, or could not all be read.
+    ``asking_known`` is False if those bytes do not show it, or could not all be read. ``revoked``: input partitions
+    taken from their owners, which no assignment shows if it is the first generation seen.
     """
 
     generation: int
@@ -38,6 +39,7 @@ class Last:
     error_code: int
     ours: bool
     asking_known: bool
+    revoked: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -5,9 +5,7 @@ What lives here: how long a copy and its Spark live. What must not: what is read
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from kstreams_assign.history.address import Out, is_address
+from kstreams_assign.history.end_signals import ended_by_sigterm
 from kstreams_assign.history.hadoop import HadoopFiles
 from kstreams_assign.history.layout import Layout, folder_of
 from kstreams_assign.history.remote import RemoteStore
@@ -36,7 +35,7 @@ def working_folder(out: Out) -> Iterator[Path]:
         return
     folder = Path(mkdtemp(prefix="kstreams-assign-history-"))
     try:
-        with _ended_by_sigterm():
+        with ended_by_sigterm():
             yield folder
     except BaseException:
         _remove(folder, but=Layout(folder).log.parent)
@@ -74,19 +73,6 @@ def for_reading(out: Out, conf: Mapping[str, str]) -> Iterator[Layout]:
             opened(session, out, folder) as layout,
         ):
             yield layout
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise ``SystemExit`` in the block, so that it ends as after an error; in the first thread alone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _remove(folder: Path, but: Path | None = None) -> None:

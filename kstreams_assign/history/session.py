@@ -30,7 +30,7 @@ from kstreams_assign.errors import (
     StateDirectoryLocked,
     missing_extra,
 )
-from kstreams_assign.history.ctrl_c import CtrlC
+from kstreams_assign.history.end_signals import EndSignals
 from kstreams_assign.history.secrets import SECRET_NAMES, errors_without, is_secret, secrets_of_conf
 
 if TYPE_CHECKING:
@@ -84,8 +84,9 @@ def spark_session(
     With ``kafka`` the connector is brought along (fetched once, by Spark). On a cluster the block begins when executors
     have registered, since work is divided by their cores. The JVM has ``end_limit_s`` seconds to end.
 
-    Raises ``SparkError`` when Spark does not start or cannot have the connector, ``ExtraMissing`` when it is not
-    installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
+    Raises what ``spark_errors`` does, ``SparkError`` when Spark does not start or cannot have the connector,
+    ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or ``SPARK_HOME`` that is not allowed,
+    ``LocalBrokerError`` without a Java.
     """
     all_settings = joined_settings({**SETTINGS, **(_with_connector() if kafka else {})}, settings or {})
     with errors_without(secrets_of_conf(all_settings)), _running(master, log, all_settings, end_limit_s) as session:
@@ -94,22 +95,25 @@ def spark_session(
 
 @contextmanager
 def _running(master: str, log: Path, all_settings: Mapping[str, str], end_limit_s: float) -> Iterator[SparkSession]:
-    with CtrlC() as ctrl_c:
-        session = _started(master, log, all_settings, ctrl_c, end_limit_s)
+    with EndSignals() as signals:
+        session = _started(master, log, all_settings, signals, end_limit_s)
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
         gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
         try:
-            if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
-                _await_executors(session, log)
-            yield session
+            with spark_errors(log):
+                if not master.startswith("local") and all_settings.get("spark.dynamicAllocation.enabled") != "true":
+                    _await_executors(session, log)
+                yield session
         finally:
             with suppress(Py4JError, OSError):  # the JVM may have died: what is raised in the block says why
                 session.stop()
             _end(gateway, end_limit_s)
 
 
-def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC, end_limit_s: float) -> SparkSession:
+def _started(
+    master: str, log: Path, settings: Mapping[str, str], signals: EndSignals, end_limit_s: float
+) -> SparkSession:
     try:
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
@@ -136,9 +140,9 @@ def _started(master: str, log: Path, settings: Mapping[str, str], ctrl_c: CtrlC,
             on_command_line = SparkConf(False).setAll([pair for pair in conf.getAll() if not is_secret(pair[0])])
             how = {"stdout": output, "stderr": output}
             gateway = launch_gateway(on_command_line, how)  # type: ignore[no-untyped-call]
-            ctrl_c.ends(gateway.proc)
+            signals.ends(gateway.proc)
             session = SparkSession(SparkContext(gateway=gateway, conf=conf))
-            ctrl_c.listen()
+            signals.listen()
             # It would print a stack trace when the JVM ends before it.
             accumulators: Any = session.sparkContext._accumulatorServer  # noqa: SLF001
             accumulators.handle_error = lambda *_: None
@@ -213,6 +217,20 @@ FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
     ),
     (r"No space left on device", SparkError, "make room and start again; nothing is lost"),
 )
+
+
+@contextmanager
+def spark_errors(log: Path) -> Iterator[None]:
+    """Raise Spark's errors in the block as errors of ours, also those of a JVM that has ended; ``log`` is its log."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:  # plain collections of Spark do not translate Java's exceptions
+        raise failure(error, log) from error
+    except (Py4JError, ConnectionError) as error:
+        raise SparkError(f"Spark's JVM has ended, or answers no more; start again; see {log}") from error
 
 
 def failure(error: Exception, log: Path) -> KStreamsAssignError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.address import pattern_of
 from kstreams_assign.history.layout import BUCKETS
 from kstreams_assign.history.schemas import RECORDS
 from kstreams_assign.history.staging import STATES_PLACE
@@ -79,7 +80,7 @@ class Folder:
             raise ConfigError(
                 f"--records {self.path.absolute()}: the folder does not exist; history generate makes one"
             )
-        return session.readStream.schema(RECORDS).parquet(str(self.path))
+        return session.readStream.schema(RECORDS).parquet(pattern_of(str(self.path)))
 
 
 Source = Broker | Folder

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-from kstreams_assign.history.session import failure, spark_session
+from kstreams_assign.history.session import spark_errors, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,12 +30,8 @@ def spread(work: Callable[[Item], Answer], items: Sequence[Item], master: str) -
 
 
 def dealt(session: SparkSession, work: Callable[[Item], Answer], items: Sequence[Item], log: Path) -> list[Answer]:
-    """On a session that is there. Raises what ``session.failure`` makes of Spark's errors."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
+    """On a session that is there. Raises what ``spark_errors`` does."""
     context = session.sparkContext
     parts = max(1, min(len(items), 4 * context.defaultParallelism))
-    try:
+    with spark_errors(log):
         return context.parallelize(items, parts).map(work).collect()
-    except Py4JError as error:  # plain collections of Spark do not translate it
-        raise failure(error, log) from error

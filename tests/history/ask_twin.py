@@ -59,7 +59,8 @@ def leaving_processes(tables: Rows) -> list[Row]:
             left.setdefault((row["group"], process), []).append(row)
     answers = []
     for (group, process), rows in left.items():
-        away, moves = [], []
+        away: list[int] = []
+        moves: dict[int, Row] = {}
         for row in rows:
             back = [
                 other["time_ms"]
@@ -67,7 +68,7 @@ def leaving_processes(tables: Rows) -> list[Row]:
                 if other["group"] == group and process in (other["joined"] or ()) and other["time_ms"] >= row["time_ms"]
             ]
             away += [min(back) - row["time_ms"]] if back else []
-            moves += [m for m in tables["movements"] if _place(m) == _place(row) and m["from_process"] == process]
+            moves |= {at: m for at, m in enumerate(tables["movements"]) if _left_behind(m, row, process, back)}
         seen = [m for m in tables["members"] if (m["group"], m["process_id"]) == (group, process) and m["client_host"]]
         last = max(seen, key=lambda member: (member["time_ms"], member["member_id"]), default=None)
         answers.append(
@@ -80,13 +81,22 @@ def leaving_processes(tables: Rows) -> list[Row]:
                 "away_s": median(away) / 1000 if away else None,
                 "last_left": _time(max(row["time_ms"] for row in rows)),
                 "moves": len(moves),
-                "cold_moves": sum(move["warm"] is False for move in moves),
-                "silent_s": _sum_s(moves),
+                "cold_moves": sum(move["warm"] is False for move in moves.values()),
+                "silent_s": _sum_s(moves.values()),
             }
         )
     return sorted(
         answers, key=lambda row: (-row["departures"], *_descending(row["silent_s"]), row["group"], row["process_id"])
     )
+
+
+def _left_behind(move: Row, departure: Row, process: str, back: Sequence[int]) -> bool:
+    """Whether the process had left the task: while it was away, or as it came back, the task goes to another."""
+    if (move["group"], move["from_process"]) != (departure["group"], process):
+        return False
+    if move["time_ms"] < departure["time_ms"]:
+        return False
+    return move["planned"] is False or (bool(back) and move["time_ms"] == min(back))
 
 
 def slow_changelogs(tables: Rows) -> list[Row]:

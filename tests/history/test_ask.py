@@ -31,7 +31,7 @@ from kstreams_assign.history.tables import COLUMNS, joined_tables
 from kstreams_assign.history.times import DAY_MS, MINUTE_MS
 from kstreams_assign.wire import decode_group_metadata
 from tests.history.ask_twin import TWINS
-from tests.history.groups import JAVA, RecordedGroup, changed
+from tests.history.groups import JAVA, OURS, RecordedGroup, changed
 from tests.history.groups import derived as derived_from_records
 from tests.history.groups import group as played_group
 from tests.history.groups import rows as rows_of
@@ -229,6 +229,34 @@ def test_threads_that_leave_join_or_are_replaced_make_no_deployment():
 
 def thread(member, number: int):
     return replace(member, member_id=f"{member.member_id} {number}")
+
+
+# --- what a process leaves behind -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("starting", [[2], [1, 2]], ids=["another", "it and another"])
+@pytest.mark.parametrize("kind", [OURS, JAVA], ids=["ours", "java"])
+def test_the_tasks_of_the_last_process_are_silent_until_there_is_another(kind, starting):
+    """Until then the group is empty, so its tasks move in a later generation, also if it comes back."""
+    recorded = RecordedGroup(played_group(kind, stateless=False), kind)
+    recorded.start(SIX[0])
+    recorded.rebalance()
+    recorded.commit()
+    recorded.played.stop(SIX[0])
+    recorded.rebalance(MINUTE_MS)
+    recorded.start(*(UUID(int=number) for number in starting))
+    recorded.rebalance(MINUTE_MS)
+    recorded.commit()
+    left = recorded.rows("movements")
+    silent_s = sum(move["gap_ms"] or 0 for move in left) / 1000
+    recorded.start(SIX[2])
+    recorded.settle()
+    recorded.commit()
+    tables = {table: recorded.rows(table) for table in TABLES}
+    (row,) = ask(as_tables(tables), Asked(Path(), QUESTIONS["leaving-processes"])).rows
+    assert len(tables["movements"]) > len(left) > 0
+    assert (row["process_id"], row["moves"], row["silent_s"] or 0) == (str(SIX[0]), len(left), silent_s)
+    assert bool(silent_s) == (starting == [2])
 
 
 # --- a folder of tables -----------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from kstreams_assign.history.derive import derive
 from kstreams_assign.wire import (
     ConsumerSubscription,
     decode_assignment,
@@ -26,6 +28,7 @@ from tests.history.groups import (
     TEN_MINUTES,
     RecordedGroup,
     changed,
+    columns,
     derived,
     group,
     rows,
@@ -115,6 +118,41 @@ def test_the_generation_that_gives_out_what_was_held_back_is_a_follow_up(kind):
     assert followed
     assert {row["confidence"] for row in followed} == {"certain"}
     assert sum(row["owner_changes"] for row in followed) > 0
+
+
+@each_kind
+def test_what_the_first_generation_seen_has_held_back_is_no_new_input(kind):
+    """As at the beginning of a compacted topic."""
+    recorded = settled(kind, P1)
+    recorded.start(P2)
+    recorded.settle()
+    _, *seen = recorded.records()
+    first, second, *_ = rows(derived(seen), "rebalances")
+    assert (first["cause"], second["generation"]) == ("first", 3)
+    assert (second["cause"], second["confidence"]) == ("follow_up", "certain")
+
+
+@each_kind
+def test_a_partition_that_is_new_after_the_first_generation_seen_is_a_change_of_topics(kind):
+    recorded = settled(kind, P1)
+    recorded.start(P2)
+    recorded.rebalance()
+    recorded.played.counts["clicks"] += 1
+    recorded.settle()
+    _, *seen = recorded.records()
+    row = rows(derived(seen), "rebalances")[1]
+    assert row["cause"] == "topic_change"
+    assert row["evidence"].startswith("input partitions clicks-4 are new")
+
+
+def test_a_state_of_an_earlier_release_lacks_what_was_held_back():
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
+    state = json.loads(derive(None, columns([first]))[0])
+    del state["last"]["revoked"]
+    _, tables = derive(json.dumps(state).encode(), columns([second], 1))
+    assert [row["cause"] for row in rows(tables, "rebalances")] == ["rejoin"]
 
 
 @each_kind

@@ -125,6 +125,15 @@ def test_ask_answers_and_draws(tmp_path):
         (("costs",), "ask 'costs': there is no such question; ask one of costly-groups, "),
         (("costly-groups", "--until", "noon"), "--until 'noon' is not allowed; give a time such as 2"),
         (("costly-groups", "--as-of", "noon"), "--as-of 'noon' is not allowed; give a version .*, or a time such as 2"),
+        (
+            ("costly-groups", "--until", "9999-12-31T23:59:59-10:00"),
+            "--until '9999-.*' is not allowed; give a time such",
+        ),
+        (
+            ("costly-groups", "--until", "0001-01-01T00:00:00+10:00"),
+            "--until '0001-.*' is not allowed; give a time such",
+        ),
+        (("savings", "--sql"), "--sql: savings replays the rebalances, which SQL cannot; leave out --sql"),
         (("savings", "--as-of", "3"), "--as-of: savings replays the newest tables; leave it out, or give --until"),
         (
             ("deployments", "--sql", "--as-of", "3"),
@@ -137,6 +146,20 @@ def test_ask_answers_and_draws(tmp_path):
 def test_ask_refuses_what_it_cannot_answer(tmp_path, words, problem):
     with pytest.raises(ConfigError, match=problem):
         call("ask", *words, "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "--html"), ("ask", "costly-groups", "--html"), ("ask", "costly-groups", "--file")], ids=str
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_tables_are_looked_for(tmp_path, words):
+    with pytest.raises(ConfigError, match=f"{words[-1]} {tmp_path}: is a folder; name a file that can be written"):
+        call(*words, tmp_path, "--out", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59.9999Z", "0001-01-01", "1969-12-31T23:59:59.9999Z"])
+def test_ask_looks_back_from_any_time_that_can_be_written(tmp_path, until):
+    run(Layout(tmp_path), cut(fleet(), 1))
+    assert call("ask", "costly-groups", "--out", tmp_path, "--until", until).exit_code == 0
 
 
 @pytest.mark.parametrize("out", ["file:///history", "s3a://key:marker@bucket/history", "s3://bucket/history"])

@@ -61,6 +61,7 @@ from tests.history.groups import (
 from tests.history.report_data import write_tables
 from tests.history.streams_coordinator import A, B, Coordinator
 from tests.history.streams_coordinator import derived as streams_derived
+from tests.samples import sample
 
 TABLES = ("rebalances", "members", "task_placements", "end_offsets")
 LEAST, HIGH = Alternative(assignor="least_movement"), Alternative(assignor="high_availability")
@@ -360,6 +361,12 @@ def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
     assert asdict(answer) == asdict(ranked(alternatives, [row for row in every for row in job.rows(row)]))
+
+
+@pytest.mark.parametrize("name", sample(["a[b]", "{a,b}"], 1))
+def test_a_folder_whose_name_is_a_pattern_is_replayed(fleet_tables, spark, tmp_path, name):
+    write_tables(tmp_path / name, joined_tables(fleet_tables[:1]))
+    assert what_if(spark, Layout(tmp_path / name), [HIGH], tasks=1).groups == 1
 
 
 def test_a_replay_is_watched_by_the_stage_that_has_its_parts(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -17,9 +18,16 @@ from kstreams_assign.errors import (
     SparkError,
     StateDirectoryLocked,
 )
+from kstreams_assign.history import session as sessions
 from kstreams_assign.history.follow import follow_until_done
 from kstreams_assign.history.layout import Layout
-from kstreams_assign.history.session import failure, joined_settings, launch_failure, spark_session, start_failure
+from kstreams_assign.history.session import (
+    failure,
+    joined_settings,
+    launch_failure,
+    spark_session,
+    start_failure,
+)
 
 LOG = Path("spark.log")
 
@@ -167,6 +175,21 @@ def test_a_jvm_that_has_died_is_one_of_our_errors():
 
     with pytest.raises(SparkError, match=r"Spark's JVM has ended, or answers no more; start again; see \S+spark.log"):
         follow_until_done(Dead(), Layout(Path("out")), lambda _: None)
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "")])
+def test_a_block_that_meets_a_jvm_that_has_died_names_the_log(monkeypatch, error):
+    def stop():
+        raise error
+
+    dead = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=None), stop=stop)
+    monkeypatch.setattr(sessions, "_started", lambda *_: dead)
+    monkeypatch.setattr(sessions, "_end", lambda *_: None)
+    with (
+        pytest.raises(SparkError, match=r"Spark's JVM has ended, or answers no more; start again; see spark.log"),
+        spark_session("local[1]", log=LOG, kafka=False),
+    ):
+        raise error
 
 
 def test_the_line_that_is_quoted_is_the_innermost_cause():

@@ -24,6 +24,16 @@ def test_spark_spreads_records_as_the_twin_in_python_does(spark, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["a[b]", "a*b?", "{a,b}", "a\\b"])
+def test_a_folder_whose_name_is_a_pattern_is_read(spark, tmp_path, name):
+    for folder in (name, "ab", "a", "aab1"):  # which the pattern matches, too
+        write_records(tmp_path / folder, "a.parquet", fleet(groups=1)[: 1 if folder == name else 2])
+    frame = Folder(tmp_path / name).stream(spark)
+    query = frame.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert spark.table("seen").count() == 1
+
+
 def test_all_records_of_a_group_have_one_route():
     routes = {}
     for batch in as_spark_does(fleet()):

@@ -1,6 +1,7 @@
 -- Which process keeps leaving? A row a process that left, the most frequent first.
 -- away_s: from the rebalance without it to the first one with it again, the median over its returns.
--- silent_s: seconds in which the tasks that it left behind committed nothing, summed.
+-- silent_s: seconds in which the tasks that it left behind committed nothing, summed. If it was the last process of its
+-- group, they move in a later rebalance, up to the one with it again.
 with departures as (
   select "group", generation, offsets_partition, offsets_offset, time_ms, unnest(gone) as process_id
   from rebalances
@@ -18,16 +19,18 @@ returns as (
 ),
 silences as (
   select
-    d."group",
-    d.process_id,
+    m."group",
+    m.from_process as process_id,
     count(*) as moves,
     count(*) filter (not m.warm) as cold_moves,
     sum(m.gap_ms) / 1000.0 as silent_s
-  from departures d
-  join movements m
-    on m."group" = d."group" and m.generation = d.generation and m.offsets_partition = d.offsets_partition
-    and m.offsets_offset = d.offsets_offset and m.from_process = d.process_id
-  group by d."group", d.process_id
+  from movements m
+  where exists (
+    from returns r
+    where r."group" = m."group" and r.process_id = m.from_process and r.time_ms <= m.time_ms
+      and (not m.planned or m.time_ms = r.back_ms)
+  )
+  group by m."group", m.from_process
 ),
 hosts as (
   select "group", process_id, max_by(client_host, (time_ms, member_id)) as host
