@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kstreams_assign.insight.show import COLD, QUIET, bullets
-from kstreams_assign.observe.streams_reasons import streams_reasons, task_list, unknown
+from kstreams_assign.observe.streams_reasons import listed, streams_reasons, unknown
 from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask, sources
 
 
@@ -79,7 +79,7 @@ def _who(process: str, member: SeenMember) -> Text:
 
 
 def _tasks(tasks: Iterable[StreamsTask], style: str = "") -> Text:
-    return Text(task_list(tasks), style)
+    return Text(listed(tasks), style)
 
 
 def _topology(snapshot: StreamsSnapshot) -> list[str]:

@@ -141,7 +141,7 @@ def _played_change(
         StreamsChange(
             add=change.add + len(replaced),
             threads=max(threads, default=1),
-            remove=tuple(dict.fromkeys([*remove, *replaced])),
+            remove=(*remove, *replaced),
             num_standby_replicas=settings.get(STANDBYS),
         ),
         change.restore_rate,

@@ -6,7 +6,7 @@ present.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -86,11 +86,8 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
     Raises ``ConfigError`` for a process that is not in the group or is named twice, for a wrong value, and if no
     process would be left.
     """
-    going = [*alternative.remove, *alternative.replace]
-    if strangers := [process for process in going if process not in state.processes]:
-        raise ConfigError(f"process {strangers[0]} is not in the group: {_listed(state.processes)}")
-    if len(set(going)) < len(going):
-        raise ConfigError("a process is named twice to be removed or replaced")
+    going, present = [*alternative.remove, *alternative.replace], sorted(state.processes, key=process_order)
+    check_leaving(going, present)
     if unknown := alternative.settings.keys() - {*CONFIG_KEYS, *PACE}:
         raise ConfigError(f"{min(unknown)}: must be one of {', '.join([*CONFIG_KEYS, *PACE])}")
     settings = alternative.settings
@@ -107,6 +104,14 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
         assignor=alternative.assignor or state.assignor,
         **{key: settings[key] for key in PACE if key in settings},
     )
+
+
+def check_leaving(leaving: Collection[UUID | str], present: Collection[UUID | str]) -> None:
+    """Raise ``ConfigError`` for a process that is not in the group or is named twice."""
+    if strangers := [process for process in leaving if process not in present]:
+        raise ConfigError(f"process {strangers[0]} is not in the group: {', '.join(map(str, present))}")
+    if len(set(leaving)) < len(leaving):
+        raise ConfigError("a process is named twice to be removed or replaced")
 
 
 def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID]) -> list[ProcessState]:
@@ -150,7 +155,3 @@ def _id(number: int) -> UUID:
 def _next_leader(processes: Mapping[UUID, ProcessState]) -> UUID:
     """Return a process as leader. The broker's choice is not known; members of one release decide alike."""
     return min(processes, key=lambda name: min(consumer.member_id for consumer in processes[name].consumers))
-
-
-def _listed(processes: Mapping[UUID, ProcessState]) -> str:
-    return ", ".join(map(str, sorted(processes, key=process_order)))

@@ -26,11 +26,13 @@ from kstreams_assign.group.leader import (
 )
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
-from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
+from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember, DecodedProcess
 from kstreams_assign.observe.settings import Settings
 from kstreams_assign.observe.topology import ObservedTopology
 
 NO_LEADER = UUID(int=0)
+CLEANUP_DELAY_MS = 600_000
+"""Default of ``state_cleanup_delay_ms``: how long a process keeps, and reports, the state of a revoked task."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,13 @@ class ObservedGroup:
 
     @property
     def assumed(self) -> dict[str, str]:
-        return {**self.decoded.snapshot.gaps, **self.topology.assumed, **self.settings.assumed}
+        assumed = {**self.decoded.snapshot.gaps, **self.topology.assumed, **self.settings.assumed}
+        if any(map(_left_state, self.decoded.processes)):
+            assumed["state of revoked tasks"] = (
+                f"{'deleted' if self._is_past_cleanup else 'still there'}: a process keeps it for "
+                f"{CLEANUP_DELAY_MS:,} ms after the assignment, the default of state_cleanup_delay_ms"
+            )
+        return assumed
 
     @cached_property
     def config(self) -> AssignConfig:
@@ -89,6 +97,19 @@ class ObservedGroup:
         """Task -> the process that has it, or gets it in the follow-up rebalance."""
         return find_previous_owners(self._next_view(()), self.tasks, self.decoded.promised)
 
+    def deleted_state(self, process: DecodedProcess) -> frozenset[TaskId]:
+        """Return the tasks whose state a process reported at the last join, and that it has deleted since.
+
+        It keeps the state of a task that it no longer has for ``CLEANUP_DELAY_MS``, and reports it until then.
+        """
+        return _left_state(process) if self._is_past_cleanup else frozenset()
+
+    @property
+    def _is_past_cleanup(self) -> bool:
+        """Whether the assignment is older than the delay. One of an unknown time counts as new."""
+        snapshot = self.decoded.snapshot
+        return snapshot.assigned_ms is not None and snapshot.taken_ms - snapshot.assigned_ms > CLEANUP_DELAY_MS
+
     @property
     def choice(self) -> Choice:
         """The assignor of the next round, chosen as a leader would."""
@@ -128,23 +149,25 @@ class ObservedGroup:
         for process in self.decoded.processes:
             process_id = process.process_id
             ended = {task for process, task in caught_up if process == process_id}
+            outdated = process.active | self.deleted_state(process)
             processes[process_id] = tuple(
-                self._rejoining(consumer, self.decoded.members[consumer.member.member_id], process.active, ended)
+                self._rejoining(consumer, self.decoded.members[consumer.member.member_id], outdated, ended)
                 for consumer in self.decoded.view.processes[process_id]
             )
         return replace(self.decoded.view, processes=processes)
 
     def _rejoining(
-        self, consumer: Consumer, member: DecodedMember, running: frozenset[TaskId], ended: Collection[TaskId]
+        self, consumer: Consumer, member: DecodedMember, outdated: frozenset[TaskId], ended: Collection[TaskId]
     ) -> Consumer:
         """Return this consumer at its next join: it owns its assigned tasks and reports them as running.
 
-        A task that ran here at the last join and no longer does was read to the end, or nearly.
+        ``outdated``: tasks whose numbers of the last join no longer hold. A task that ran here at the last join and no
+        longer does was read to the end, or nearly.
         """
         if member.given is None:
             return consumer
         reported, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
-        numbers = {task: number for task, number in reported.items() if task not in running}
+        numbers = {task: number for task, number in reported.items() if task not in outdated}
         ended = {*ended, *(task for task, number in numbers.items() if number == RUNNING_OFFSET_SUM)}
         numbers.update((task, 0 if lags else self.end_offset_sums.get(task, 0)) for task in ended)
         active = member.given.active.keys() & self.stateful
@@ -173,6 +196,13 @@ class ObservedGroup:
             promised=self.decoded.promised,
             loads=trailer.loads if (trailer := self.decoded.trailer) else {},
         )
+
+
+def _left_state(process: DecodedProcess) -> frozenset[TaskId]:
+    """Return the tasks that a process reported state of and does not have; none if its tasks are not known."""
+    if any(member.given is None for member in process.members):
+        return frozenset()
+    return frozenset(process.offset_sums) - process.active - process.copies
 
 
 def _telling(report: MemberReport, numbers: Mapping[TaskId, int]) -> MemberReport:

@@ -6,7 +6,7 @@ that the bytes do not contain. No member's bytes raise an error here: an unreada
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
@@ -29,6 +29,8 @@ from kstreams_assign.wire import (
 )
 
 CONSUMER = "consumer"
+SUBTOPOLOGIES_MAX = 10_000
+"""More than a topology has: each reads topics of its own. Its shape has a place for each number up to the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,16 @@ def _read_assignment(member: DecodedMember, dialect: Dialect, process: UUID) -> 
         given = read_given(member.described.assignment)
         info = dialect.read_assignment(given.user_data or b"")
         active = active_tasks(given.assigned_partitions, info) if info.error_code == ErrorCode.NONE else {}
+        _check_tasks((*active, *info.standby_tasks))
     except MalformedUserData as why:
         return replace(member, unreadable=(*member.unreadable, f"assignment: {why}"))
     return replace(member, info=info, given=build_adopted(active, info, process))
+
+
+def _check_tasks(tasks: Collection[TaskId]) -> None:
+    """Raise ``MalformedUserData`` for a subtopology that no topology has, and where only some topologies have names."""
+    if len({task.topology is None for task in tasks}) > 1:
+        raise MalformedUserData("some tasks have the name of a topology, and others do not")
+    for task in tasks:
+        if not 0 <= task.subtopology < SUBTOPOLOGIES_MAX:
+            raise MalformedUserData(f"task {task}: a subtopology's number must be 0 to {SUBTOPOLOGIES_MAX - 1:,}")

@@ -25,14 +25,11 @@ from kstreams_assign.model import (
     TopologyShape,
     process_order,
 )
-from kstreams_assign.observe.cluster import ObservedGroup
+from kstreams_assign.observe.cluster import CLEANUP_DELAY_MS, ObservedGroup
 from kstreams_assign.observe.decoded import DecodedProcess
 from kstreams_assign.wire import BY_NUMBER, LATEST_SUPPORTED_VERSION, MemberTrailer
 
 NO_TASKS: frozenset[TaskId] = frozenset()
-CLEANUP_DELAY_MS = 600_000
-"""Default of ``state_cleanup_delay_ms``: how long a process keeps, and reports, the state of a revoked task."""
-
 PACE = ("state_cleanup_delay_ms", "early_probing", "early_probing_floor_ms", "warmup_queue")
 """The settings of a ``GroupState`` beside ``AssignConfig``."""
 
@@ -257,7 +254,8 @@ def _observed_process(
         active = frozenset(given.active) & group.tasks.keys() if given else NO_TASKS
         copies = (given.standby | given.warmup) & ends.keys() if given else NO_TASKS
         consumers.append(ConsumerState(member.member_id, active, copies))
-    reported = process.positions(ends)
+    deleted = group.deleted_state(process)
+    reported = {task: position for task, position in process.positions(ends).items() if task not in deleted}
     acceptable = group.config.acceptable_recovery_lag
     positions = {}
     for task in sorted({*reported, *(process.active & ends.keys()), *(process.copies & ends.keys())}):

@@ -33,11 +33,14 @@ class CopyLag:
 
 
 def copy_lags(group: ObservedGroup) -> dict[tuple[UUID, TaskId], CopyLag]:
-    """Return the lag of every stateful task that a process runs, replicates, or reported state of."""
+    """Return the lag of every stateful task that a process runs, replicates, or still has the reported state of."""
     return {
         (process.process_id, task): _copy(group, process, task)
         for process in group.decoded.processes
-        for task in sorted((process.active | process.copies | process.offset_sums.keys()) & group.stateful)
+        for task in sorted(
+            (process.active | process.copies | process.offset_sums.keys() - group.deleted_state(process))
+            & group.stateful
+        )
     }
 
 

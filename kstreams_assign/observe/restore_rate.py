@@ -41,10 +41,12 @@ def _read(
 ) -> int:
     """Return the offsets read between the joins, of assigned tasks that have not reached their end.
 
-    Of a process that reports lags only tasks count whose end before is known.
+    A task counts if its position at the first join is known: 0 without state. That of a running task
+    (``RUNNING_OFFSET_SUM``) is not. Of a process that reports lags only tasks count whose end before is known.
     """
     sums, sums_before = process.positions(ends), before.positions(ends_before)
     reading = [task for task in before.active | before.copies if task in ends and 0 <= sums.get(task, -1) < ends[task]]
     if before.report.task_lags is not None:
         reading = [task for task in reading if task in ends_before]
-    return sum(sums[task] - max(0, sums_before.get(task, 0)) for task in reading)
+    starts = {task: sums_before.get(task, 0) for task in reading}
+    return sum(sums[task] - start for task, start in starts.items() if start >= 0)

@@ -14,6 +14,7 @@ TASKS_SHOWN = 12
 UNKNOWN: Mapping[str, str] = {
     "time of the last rebalance": "the description has epochs, and no times",
     "next rebalance": "the broker decides when it assigns; no probing rebalance is planned in this protocol",
+    "tasks that a member is giving up": "the description has them only before its heartbeat under a new target",
 }
 _NO_LAGS = "no member has reported positions in changelogs: brokers take them from Kafka 4.4 on"
 
@@ -109,24 +110,14 @@ def _member(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, s
     sentences = []
     for role, tasks in _by_role(member.to_revoke):
         sentences.append(
-            f"{name} still has to give up {role} {task_list(tasks)}: the broker waits for a heartbeat without them"
+            f"{name} still has to give up {role} {listed(tasks)}: the broker waits for a heartbeat without them"
         )
-    by_owner: dict[str | None, list[StreamsTask]] = defaultdict(list)
-    for task in member.awaited.active:
-        owner = snapshot.owners.get(task)
-        by_owner[names[owner.described.member_id] if owner else None].append(task)
-    for holder, waiting in by_owner.items():
-        if holder is None:
-            sentences.append(f"{name} gets {task_list(waiting)} with its next heartbeat: no member has them")
-        else:
-            sentences.append(f"{name} waits for {task_list(waiting)}, which {holder} has")
-    for role, tasks in _by_role(Roles((), member.awaited.standby, member.awaited.warmup)):
-        sentences.append(f"{name} gets {role} {task_list(tasks)} with its next heartbeat")
-    behind = described.member_epoch < group.assignment_epoch
-    if behind and member.to_revoke.is_empty and member.awaited.is_empty:
+    sentences += _awaited(snapshot, member, names)
+    if snapshot.is_behind(member) and member.to_revoke.is_empty:
+        has = "it has its tasks, and learns" if member.awaited.is_empty else "it learns"
         sentences.append(
-            f"{name} is at epoch {described.member_epoch}: it has its tasks, and learns of epoch "
-            f"{group.assignment_epoch} with its next heartbeat"
+            f"{name} is at epoch {described.member_epoch}: {has} of epoch {group.assignment_epoch} with its next "
+            "heartbeat, or it is still giving up tasks that the description leaves out"
         )
     if group.topology and described.topology_epoch < group.topology.epoch:
         sentences.append(
@@ -135,6 +126,28 @@ def _member(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, s
         )
     if described.is_classic:
         sentences.append(f"{name} uses the classic protocol")
+    return sentences
+
+
+def _awaited(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, str]) -> list[str]:
+    name = names[member.described.member_id]
+    by_owner: dict[str | None, list[StreamsTask]] = defaultdict(list)
+    for task in member.awaited.active:
+        owner = snapshot.owners.get(task)
+        by_owner[names[owner.described.member_id] if owner else None].append(task)
+    unowned = by_owner.pop(None, [])
+    sentences = [f"{name} waits for {listed(tasks)}, which {owner} has" for owner, tasks in by_owner.items()]
+    if unowned:
+        behind = [names[other.described.member_id] for other in snapshot.members if snapshot.is_behind(other)]
+        revoking = listed(other for other in behind if other != name)
+        sentences.append(
+            f"{name} waits for {listed(unowned)}: no member is described with them, but {revoking} may still be giving "
+            "them up"
+            if revoking
+            else f"{name} gets {listed(unowned)} with its next heartbeat: no member has them"
+        )
+    for role, tasks in _by_role(Roles((), member.awaited.standby, member.awaited.warmup)):
+        sentences.append(f"{name} gets {role} {listed(tasks)} with its next heartbeat")
     return sentences
 
 
@@ -148,7 +161,7 @@ def _unowned(snapshot: StreamsSnapshot) -> list[str]:
         return []
     targets = {task for member in snapshot.members for task in member.target.active}
     lost = [task for task in snapshot.tasks if task not in snapshot.owners and task not in targets]
-    return [f"no member has or is to get {task_list(lost)}"] if lost else []
+    return [f"no member has or is to get {listed(lost)}"] if lost else []
 
 
 def restores_if_lost(snapshot: StreamsSnapshot) -> dict[str, tuple[StreamsTask, ...]]:
@@ -176,15 +189,15 @@ def _losses(snapshot: StreamsSnapshot) -> list[str]:
             sizes = [snapshot.changelog_sizes.get(task) for task in tasks]
             total = f"{sum(size for size in sizes if size is not None):,}" if None not in sizes else "an unknown number"
             sentences.append(
-                f"if process {process[:8]} is lost, {task_list(tasks)} {'are' if len(tasks) > 1 else 'is'} silent "
+                f"if process {process[:8]} is lost, {listed(tasks)} {'are' if len(tasks) > 1 else 'is'} silent "
                 f"until {total} offsets are read: no other process has a standby"
             )
     return sentences
 
 
-def task_list(tasks: Iterable[StreamsTask]) -> str:
+def listed(items: Iterable[object]) -> str:
     """Return the first dozen, and how many more."""
-    texts = [str(task) for task in tasks]
+    texts = [str(item) for item in items]
     more = len(texts) - TASKS_SHOWN
     return ", ".join(texts[:TASKS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -58,7 +58,7 @@ class SeenMember:
 
     @property
     def to_revoke(self) -> Roles:
-        """What it owns and still has to give up."""
+        """What it owns and still has to give up, before its next heartbeat; see ``is_behind``."""
         return self.owned.without(self.target)
 
     @property
@@ -129,8 +129,17 @@ class StreamsSnapshot:
 
     @cached_property
     def owners(self) -> Mapping[StreamsTask, SeenMember]:
-        """Active task -> the member that owns it."""
+        """Active task -> the member that is described with it."""
         return {task: member for member in self.members for task in member.owned.active}
+
+    def is_behind(self, member: SeenMember) -> bool:
+        """Whether a member is before the assignment's epoch, so that it may be giving up tasks that are not described.
+
+        From a member's first heartbeat under a new target the description has only the tasks that it keeps, and it
+        stays at its epoch until it has revoked the others (Kafka: ``CurrentAssignmentBuilder.buildNewMember``). A
+        static member that has left for a restart (epoch -2) has nothing to revoke.
+        """
+        return 0 <= member.described.member_epoch < self.group.assignment_epoch
 
 
 def sources(subtopology: StreamsSubtopology) -> tuple[str, ...]:

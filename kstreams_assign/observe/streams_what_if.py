@@ -21,7 +21,7 @@ from kstreams_assign.assign.streams_group import (
 )
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
-from kstreams_assign.observe.changes import Alternative
+from kstreams_assign.observe.changes import Alternative, check_leaving
 from kstreams_assign.observe.group_state import state_of_cluster
 from kstreams_assign.observe.what_if import Outcome, predict
 
@@ -108,13 +108,13 @@ def predict_streams_change(
 ) -> StreamsOutcome:
     """Play a change of a streams group. ``offsets_per_s``: how fast one process restores.
 
-    Raises ``ConfigError`` for a process that is not in the group, for a rate below 1, and if no process would be left.
+    Raises ``ConfigError`` for a process that is not in the group or is named twice, for a rate below 1, and if no
+    process would be left.
     """
     if offsets_per_s is not None and offsets_per_s < 1:
         raise ConfigError(f"offsets_per_s is {offsets_per_s}: must be at least 1")
     before = _by_process(state.group.members)
-    if strangers := [name for name in change.remove if name not in before]:
-        raise ConfigError(f"process {strangers[0]} is not in the group: {', '.join(sorted(before))}")
+    check_leaving(change.remove, sorted(before))
     if not change.add and before.keys() <= set(change.remove):
         raise ConfigError("no process would be left in the group: remove fewer, or add some")
     samples = ID_SAMPLES if change.add else 1

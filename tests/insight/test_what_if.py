@@ -14,9 +14,11 @@ import pytest
 
 from kstreams_assign.group.dialects import DIALECTS, Dialect
 from kstreams_assign.observe.snapshot import GroupSnapshot, snapshot_text
+from kstreams_assign.observe.streams_saved import streams_snapshot_text
 from tests.group.little_group import END
 from tests.insight.run import Cli
 from tests.observe.seen_group import SeenGroup, scaled_out, settled
+from tests.observe.test_streams_reasons import member, snapshot, tasks
 
 CONTRACT = {
     "change",
@@ -28,6 +30,11 @@ CONTRACT = {
     "extra_replicas",
     "tasks_without_standby",
 }
+TWO_MEMBERS = snapshot(
+    member("a", tasks("0_0", "1_0"), tasks("0_0", "1_0")),
+    member("b", tasks("0_1", "1_1", "1_2"), tasks("0_1", "1_1", "1_2")),
+)
+"""A group of the streams protocol."""
 LAG = ("--current", "acceptable_recovery_lag=100")
 Save = Callable[..., Path]
 
@@ -151,6 +158,18 @@ def test_words_that_make_no_sense_are_refused_with_status_2(
     done = run("what-if", save(rest()), *words)
     assert (done.status, done.out) == (2, "")
     assert says in done.err
+
+
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+@pytest.mark.parametrize("first", ["--remove", "--replace"])
+def test_a_process_that_is_named_twice_is_refused(run: Cli, save: Save, first: str, protocol: str) -> None:
+    file, names = save(rest()), ("member-1", "00000000-0000-0000-0000-000000000001")
+    if protocol == "streams":
+        names = ("a", "process-a")
+        file.write_text(streams_snapshot_text(TWO_MEMBERS))
+    done = run("what-if", file, first, names[0], "--replace", names[1])
+    assert (done.status, done.out) == (2, "")
+    assert "a process is named twice to be removed or replaced" in done.err
 
 
 def test_a_group_without_members_cannot_be_simulated(run: Cli, tmp_path: Path) -> None:

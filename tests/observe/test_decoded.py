@@ -10,8 +10,9 @@ import pytest
 from kstreams_assign.errors import NotAStreamsGroup
 from kstreams_assign.group.dialects import KIP441
 from kstreams_assign.group.values import ErrorCode
-from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.observe.decoded import decode_group
+from kstreams_assign.observe.topology import inferred_topology
 from kstreams_assign.wire import (
     AssignmentInfo,
     ConsumerAssignment,
@@ -84,6 +85,29 @@ def test_a_member_that_cannot_be_read_is_named_and_the_others_stay(part, data, s
     assert why.startswith(said)
     assert decoded.processes[-1].process_id == SECOND
     assert decoded.processes[-1].copies == scaled_out().decoded().processes[-1].copies
+
+
+@pytest.mark.parametrize("subtopology", [-1, 10_000, 2**31 - 1])
+@pytest.mark.parametrize("is_active", [True, False])
+def test_a_subtopology_that_no_topology_has_makes_its_member_unreadable(is_active, subtopology):
+    """A damaged number would otherwise make a topology with two thousand million subtopologies."""
+    task, partition = TaskId(subtopology, 0), TopicPartition("orders", 0)
+    roles = {"active_tasks": (task,)} if is_active else {"standby_tasks": {task: (partition,)}}
+    user_data = encode_assignment(AssignmentInfo(11, 11, **roles))
+    answer = encode_consumer_assignment(ConsumerAssignment(1, (partition,) if is_active else (), user_data))
+    decoded = damaged("assignment", answer)
+    why = f"assignment: task {task}: a subtopology's number must be 0 to 9,999"
+    assert decoded.unreadable == {"member-1": (why,)}
+    assert len(inferred_topology(decoded).shape.subtopologies) == 1
+
+
+def test_tasks_with_and_without_a_topology_make_their_member_unreadable():
+    tasks = {TaskId(0, 0): (TopicPartition("orders", 0),), TaskId(0, 0, "t"): (TopicPartition("orders", 0),)}
+    user_data = encode_assignment(AssignmentInfo(11, 11, standby_tasks=tasks))
+    decoded = damaged("assignment", encode_consumer_assignment(ConsumerAssignment(1, (), user_data)))
+    assert decoded.unreadable == {
+        "member-1": ("assignment: some tasks have the name of a topology, and others do not",)
+    }
 
 
 def test_an_error_code_is_reported_without_tasks():

@@ -107,6 +107,31 @@ def test_a_member_that_has_to_give_up_and_one_that_waits_are_named():
     assert facts["next_moves"] == [{"task": task, "from": "process-a", "to": "process-b"} for task in ("0_1", "1_1")]
 
 
+def test_a_member_that_may_be_giving_up_tasks_that_are_not_described_is_named():
+    """After the first heartbeat under a new target the description of a slow owner has only what it keeps."""
+    kept = tasks("0_0", "1_0", "1_2")
+    moving = snapshot(
+        member("a", kept, kept),
+        member("b", tasks(), tasks("0_1"), member_epoch=8),
+        member("c", tasks(), tasks("1_1")),
+        member("restarts", tasks(), tasks(), member_epoch=-2),
+        group_epoch=8,
+        assignment_epoch=8,
+        group_state="Reconciling",
+    )
+    says = streams_reasons(moving)
+    not_described = "no member is described with them, but"
+    assert f"b waits for 0_1: {not_described} a, c may still be giving them up" in says
+    assert f"c waits for 1_1: {not_described} a may still be giving them up" in says
+    or_revokes = "of epoch 8 with its next heartbeat, or it is still giving up tasks that the description leaves out"
+    assert f"a is at epoch 7: it has its tasks, and learns {or_revokes}" in says
+    assert f"c is at epoch 7: it learns {or_revokes}" in says
+    assert not [sentence for sentence in says if "epoch -2" in sentence or "no member has them" in sentence]
+    facts = streams_document(moving)
+    assert [move["from"] for move in facts["next_moves"]] == [None, None]
+    assert "tasks that a member is giving up" in facts["unknown"]
+
+
 def test_a_task_that_nobody_has_comes_with_the_next_heartbeat():
     waiting = snapshot(member("a", tasks("0_0"), tasks(*ALL)))
     assert "a gets 0_1, 1_0, 1_1, 1_2 with its next heartbeat: no member has them" in streams_reasons(waiting)

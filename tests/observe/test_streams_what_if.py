@@ -47,6 +47,11 @@ def test_a_third_process_gets_two_cold_tasks_that_are_silent_while_they_are_rest
     assert outcome.silence_ms_max == 7_000
 
 
+def test_a_process_that_is_named_twice_is_refused():
+    with pytest.raises(ConfigError, match="a process is named twice to be removed or replaced"):
+        predict_streams_change(two_processes(), StreamsChange(add=2, remove=(A, A)))
+
+
 def test_without_a_restore_rate_the_silence_is_not_known():
     outcome = predict_streams_change(two_processes(), StreamsChange(add=1))
     assert [move.silence_ms for move in outcome.moves] == [None, None]
