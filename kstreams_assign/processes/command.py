@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,10 +83,13 @@ def supervise(name: str, jobs: Sequence[Job], http: HostInfo | None) -> None:
 
     Raises ``ConfigError`` and ``ShutdownRequested``.
     """
-    from kstreams_assign.processes.output import log_to_standard_error
+    from kstreams_assign.processes.output import Outlet, log_to_standard_error
     from kstreams_assign.processes.supervisor import LOOPBACK, Call, Supervisor
 
-    log_to_standard_error(jobs[0].log_level, json_log=jobs[0].json_log)
     own_http = None if http is None else LOOPBACK
-    if not Supervisor(Call(name, tuple(replace(job, http=own_http) for job in jobs), http)).run():
+    call = Call(name, tuple(replace(job, http=own_http) for job in jobs), http)
+    with closing(Outlet(1)) as out, closing(Outlet(2)) as err:
+        log_to_standard_error(jobs[0].log_level, json_log=jobs[0].json_log, outlet=err)
+        have_obeyed = Supervisor(call, out, err).run()
+    if not have_obeyed:
         raise typer.Exit(1)

@@ -1,14 +1,15 @@
 """One HTTP endpoint for all processes: which path answers what.
 
-A process is asked for its own answer, over loopback, when the endpoint is asked. What must not live here: the server
-(``status.server``), and how a process is asked (``asking``).
+A process is asked for its own answer, over loopback, when the endpoint is asked: once, and all at the same time, so
+that the answer for all comes in time although one hangs. What must not live here: the server (``status.server``), and
+how a process is asked (``asking``).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ from kstreams_assign.status.server import PATHS, Answer, json_answer
 from kstreams_assign.status.values import VERDICTS
 
 ONE_PROCESS = "/processes/"
-ASKED_AT_ONCE_MAX = 16
+ROUND_S = 5.0
+"""How long all processes together are waited for. The server hangs up twice as late."""
 
 
 class Reply(NamedTuple):
@@ -49,7 +51,9 @@ class Endpoint:
         if path.startswith(ONE_PROCESS):
             return self._answer_of_one(path.removeprefix(ONE_PROCESS), accept)
         if name in VERDICTS:
-            verdict = self._verdict(name)
+            view = self._view()
+            replies = self._replies(path, view)
+            verdict = _verdict(name, view, {number: _parsed(reply) for number, reply in replies.items()})
             return json_answer(verdict, HTTPStatus.OK if verdict[name] else HTTPStatus.SERVICE_UNAVAILABLE)
         answers: Mapping[str, Callable[[], Answer]] = {
             "/": self._overview,
@@ -73,26 +77,14 @@ class Endpoint:
             return json_answer({"error": f"process {number} does not answer"}, HTTPStatus.SERVICE_UNAVAILABLE)
         return Answer(HTTPStatus(reply.code), reply.content_type, reply.body)
 
-    def _verdict(self, name: str) -> dict[str, Any]:
-        """Return whether it holds for every process; those that were closed on their own do not count."""
-        view = self._view()
-        replies = self._replies(f"/{name}", view)
-        reasons = ["all processes were asked to close"] if view.ending and name != "live" else []
-        for process in view.processes:
-            own = _reasons(name, process, replies.get(process.number))
-            reasons += [f"process {process.number}: {reason}" for reason in own]
-        return {name: not reasons, "reasons": reasons}
-
-    def _verdicts(self) -> dict[str, dict[str, Any]]:
-        return {name: self._verdict(name) for name in VERDICTS}
-
     def _overview(self) -> Answer:
-        statuses = self._json_of_all("/status.json", _is_status)
-        page, policy = overview(self._view(), statuses, self._verdicts())
+        view = self._view()
+        statuses = self._json_of_all("/status.json", view, _is_status)
+        page, policy = overview(view, statuses, _verdicts(view, statuses))
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page, {"Content-Security-Policy": policy})
 
     def _tasks(self) -> list[dict[str, Any]]:
-        tasks = self._json_of_all("/tasks", _are_tasks)
+        tasks = self._json_of_all("/tasks", self._view(), _are_tasks)
         return [{"process": number, **task} for number, own in tasks.items() for task in own]
 
     def _metrics(self, accept: str) -> Answer:
@@ -105,11 +97,11 @@ class Endpoint:
         return Answer(HTTPStatus.OK, content_type, body)
 
     def _status(self) -> dict[str, Any]:
-        statuses = self._json_of_all("/status.json", _is_status)
         view = self._view()
+        statuses = self._json_of_all("/status.json", view, _is_status)
         return {
             "ending": view.ending,
-            "verdicts": self._verdicts(),
+            "verdicts": _verdicts(view, statuses),
             "processes": [
                 {
                     "process": process.number,
@@ -123,19 +115,22 @@ class Endpoint:
             ],
         }
 
-    def _json_of_all(self, path: str, is_ours: Callable[[Any], bool]) -> dict[int, Any]:
-        replies = self._replies(path, self._view())
+    def _json_of_all(self, path: str, view: SupervisorView, is_ours: Callable[[Any], bool]) -> dict[int, Any]:
+        replies = self._replies(path, view)
         values = {n: _parsed(reply) for n, reply in replies.items() if reply.code == HTTPStatus.OK}
         return {number: value for number, value in values.items() if is_ours(value)}
 
     def _replies(self, path: str, view: SupervisorView, accept: str = "") -> Mapping[int, Reply]:
-        """Ask all processes at the same time; one that does not answer is left out."""
+        """Ask all processes at the same time; one that does not answer within ``ROUND_S`` is left out."""
         urls = {process.number: process.url for process in view.processes if process.url is not None}
         if not urls:
             return {}
-        with ThreadPoolExecutor(min(len(urls), ASKED_AT_ONCE_MAX)) as pool:
-            replies = pool.map(lambda url: self._ask(url, path, accept), urls.values())
-            return {number: reply for number, reply in zip(urls, replies, strict=True) if reply is not None}
+        pool = ThreadPoolExecutor(len(urls))
+        asked = {number: pool.submit(self._ask, url, path, accept) for number, url in urls.items()}
+        answered, _ = wait(asked.values(), ROUND_S)
+        pool.shutdown(wait=False)
+        replies = {number: future.result() for number, future in asked.items() if future in answered}
+        return {number: reply for number, reply in replies.items() if reply is not None}
 
 
 def _no_such_path(paths: Sequence[str]) -> Answer:
@@ -150,6 +145,24 @@ def _parsed(reply: Reply) -> Any:
         return None
 
 
+def _verdicts(view: SupervisorView, statuses: Mapping[int, Any]) -> dict[str, dict[str, Any]]:
+    """Return all verdicts, from the ``/status.json`` of the processes that answer."""
+    own = {number: status["verdicts"] for number, status in statuses.items()}
+    return {name: _verdict(name, view, {number: each.get(name) for number, each in own.items()}) for name in VERDICTS}
+
+
+def _verdict(name: str, view: SupervisorView, own: Mapping[int, Any]) -> dict[str, Any]:
+    """Return whether it holds for every process, by their ``own`` verdicts.
+
+    Processes that were closed on their own do not count.
+    """
+    reasons = ["all processes were asked to close"] if view.ending and name != "live" else []
+    for process in view.processes:
+        of_process = _reasons(name, process, own.get(process.number))
+        reasons += [f"process {process.number}: {reason}" for reason in of_process]
+    return {name: not reasons, "reasons": reasons}
+
+
 def _is_status(value: Any) -> bool:
     """Return whether this is a worker's ``/status.json``, as far as the overview shows it."""
     match value:
@@ -158,6 +171,7 @@ def _is_status(value: Any) -> bool:
             "state": str(),
             "generation": int() | None,
             "records_total": int(),
+            "verdicts": dict(),
             "input_lags": dict(lags),
             "tasks": tasks,
         }:
@@ -172,10 +186,10 @@ def _are_tasks(value: Any) -> bool:
     )
 
 
-def _reasons(verdict: str, process: ProcessView, reply: Reply | None) -> list[str]:
+def _reasons(verdict: str, process: ProcessView, own: Any) -> list[str]:
     if process.state is State.ENDED:
         return []
-    match None if reply is None else _parsed(reply):
+    match own:
         case {"reasons": list(reasons), **rest} if isinstance(rest.get(verdict), bool):
             return [str(reason) for reason in reasons]
     if process.url is not None:

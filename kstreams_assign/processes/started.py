@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, cast
 
 from kstreams_assign.processes.child import Job
@@ -63,6 +64,7 @@ class StartedProcess:
         self._report = report
         self._outcome: Outcome | None = None
         self._reason = ""
+        self._ends = threading.Event()
         self._connection, theirs = socket.socketpair()
         try:
             with theirs:
@@ -82,7 +84,10 @@ class StartedProcess:
     def _start_threads(self, out: Outlet, err: Outlet) -> None:
         prefix = f"[{self._number}] ".encode()
         lines = ((self._popen.stdout, out, b""), (self._popen.stderr, err, prefix))
-        readers = [self._thread(_passing(cast("IO[bytes]", pipe), outlet, mark)) for pipe, outlet, mark in lines]
+        readers = [
+            self._thread(partial(outlet.pass_on, cast("IO[bytes]", pipe), mark, self._ends))
+            for pipe, outlet, mark in lines
+        ]
         readers.append(self._thread(self._read_facts))
         self._thread(lambda: self._await_end(readers))
 
@@ -91,7 +96,8 @@ class StartedProcess:
         return self._popen.pid
 
     def ask(self, request: Request) -> None:
-        """Ask it to close or to drain."""
+        """Ask it to close or to drain. From now on its output does not wait for a stalled reader."""
+        self._ends.set()
         self._send(request.value.encode() + b"\n")
 
     def kill(self) -> None:
@@ -113,6 +119,7 @@ class StartedProcess:
 
     def _await_end(self, readers: list[threading.Thread]) -> None:
         status = self._popen.wait()
+        self._ends.set()
         for reader in readers:
             reader.join(LAST_WORDS_S)
         with suppress(OSError):
@@ -137,7 +144,3 @@ def _popen(connection: socket.socket, number: int, name: str) -> subprocess.Pope
         pass_fds=[connection.fileno()],
         process_group=0,
     )
-
-
-def _passing(pipe: IO[bytes], outlet: Outlet, prefix: bytes) -> Callable[[], None]:
-    return lambda: outlet.pass_on(pipe, prefix)

@@ -1,7 +1,8 @@
 """Run an application in several processes: the shell around ``supervision``.
 
 What lives here: signals, the clock, started processes, the log, and the HTTP endpoint for all of them. Only the thread
-of ``run`` changes anything; other threads put reports into a queue, or read the last view.
+of ``run`` changes anything, and it never waits for a reader of the output; other threads put reports into a queue, or
+read the last view.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ class _Signalled:
 
 
 class Supervisor:
-    """Runs the processes of one call, once. Raises ``ConfigError`` where it cannot listen at ``http``."""
+    """Runs the processes of one call, once. Raises ``ConfigError`` where it cannot listen at ``http``.
 
-    def __init__(self, call: Call) -> None:
+    ``out`` and ``err`` are standard output and standard error, for it and its processes.
+    """
+
+    def __init__(self, call: Call, out: Outlet, err: Outlet) -> None:
         self._call = call
         first = call.jobs[0]
         self._json_log = first.json_log
@@ -71,7 +75,7 @@ class Supervisor:
         self._processes: dict[int, StartedProcess] = {}
         self._urls: dict[int, str] = {}
         self._reports: queue.SimpleQueue[Report | _Signalled] = queue.SimpleQueue()
-        self._out, self._err = Outlet(1), Outlet(2)
+        self._out, self._err = out, err
         self._refused: Ended | None = None
         self._view = SupervisorView(())
         self._http = None if call.http is None else StatusServer(call.http)
@@ -201,13 +205,18 @@ class Supervisor:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Take signals as requests to end; a handler only puts one into the queue, which a handler may do."""
+        """Take signals as requests to end; a handler only puts one into the queue, which a handler may do.
+
+        SIGHUP remains ignored if it was, as by ``nohup``: then it only means that a terminal was closed.
+        """
 
         def take(number: int, _frame: FrameType | None) -> None:
             requests: dict[int, Request] = {DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
             self._reports.put(_Signalled(requests.get(number, self._end_request), is_stop=number not in requests))
 
-        taken = (signal.SIGTERM, signal.SIGINT, DRAIN_SIGNAL, RESTART_SIGNAL)
+        taken = [signal.SIGTERM, signal.SIGINT, DRAIN_SIGNAL]
+        if signal.getsignal(RESTART_SIGNAL) is not signal.SIG_IGN:
+            taken.append(RESTART_SIGNAL)
         before = {number: signal.signal(number, take) for number in taken}
         try:
             yield

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import termios
 import time
 
 import psutil
@@ -15,7 +20,7 @@ from kstreams_assign.cli import app
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.processes.application import refuse_malformed
 from kstreams_assign.processes.supervision import SAME_STOP_MS
-from tests.processes.supervised import WITHIN_S, Supervised
+from tests.processes.supervised import ROOT, WITHIN_S, Supervised
 from tests.worker.app import until
 
 NO_WORKER = "class Fake:\n    pass\n\n\ndef other(): return 7\n\n\nworker = Fake()\n"
@@ -221,6 +226,76 @@ def test_an_address_in_use_is_exit_2_before_anything_is_started(tmp_path, track,
     assert second.wait() == 2
     assert re.search("address is in use; choose another port", "\n".join(second.lines))
     assert len(second.lines) == 1
+
+
+LOUD = """\
+import sys
+import threading
+from pathlib import Path
+
+from kstreams_assign import Config, Subtopology, Worker
+
+
+class Loud(Worker):
+    def run(self):
+        self.asked_to_close = threading.Event()
+        while True:
+            print("x" * 100_000, flush=True)
+            print("y" * 100_000, file=sys.stderr)
+            if self.asked_to_close.is_set() and {closes}:
+                break
+        Path("closed").touch()
+
+    def close(self, operation=None, *, restart=False):
+        self.asked_to_close.set()
+
+
+def make():
+    config = Config("loud", "localhost:1")
+    return Loud(config, [Subtopology(lambda task, records: None, sources=["in"])])
+"""
+PIPE_IS_FULL_BYTES = 60_000
+
+
+def bytes_to_read(pipe):
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.parametrize(("closes", "timeout", "status"), [(True, "60", 0), (False, "1", 1)], ids=["closes", "hangs"])
+def test_processes_end_on_one_signal_although_the_readers_of_their_output_have_stalled(
+    tmp_path, closes, timeout, status
+):
+    (tmp_path / "app.py").write_text(LOUD.replace("{closes}", str(closes)))
+    command = [sys.executable, "-m", "kstreams_assign", "run", "app:make", "--json-log", "--log-level", "info"]
+    with subprocess.Popen(
+        [*command, "--close-timeout", timeout],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as popen:
+        try:
+            until(lambda: min(map(bytes_to_read, (popen.stdout, popen.stderr))) > PIPE_IS_FULL_BYTES, WITHIN_S)
+            popen.send_signal(signal.SIGTERM)
+            assert popen.wait(WITHIN_S) == status
+        finally:
+            popen.kill()
+    assert (tmp_path / "closed").exists() == closes
+
+
+def test_under_nohup_the_supervisor_ignores_sighup_and_its_processes_take_it(tmp_path, track):
+    (tmp_path / "app.py").write_text(ORDERLY)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        supervised = track(Supervised(["run", "app:make", "--processes", "2"], cwd=tmp_path))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    until(lambda: supervised.lines.count("it runs") == 2, WITHIN_S)
+    supervised.send(signal.SIGHUP)
+    supervised.children()[0].send_signal(signal.SIGHUP)  # as ``drain --restart`` does
+    supervised.until_line(r"Process \d has ended, as it was closed or drained on its own; it is not started again\.")
+    assert supervised.end() == 0
+    assert not any("asked to restart" in line for line in supervised.lines)
 
 
 @pytest.mark.parametrize("seconds", ["inf", "nan", "0", "86401"])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections import Counter
 
 import pytest
 
 from kstreams_assign.processes import asking
+from kstreams_assign.processes import endpoint as module
 from kstreams_assign.processes.endpoint import Endpoint, Reply
 from kstreams_assign.processes.overview import overview
 from kstreams_assign.processes.supervision import State
@@ -169,6 +171,51 @@ def test_a_process_that_is_busy_or_answers_as_no_worker_does_does_not_answer(ans
         thread.start()
         assert asking.ask(f"http://127.0.0.1:{server.getsockname()[1]}/", "/ready", "") == reply
         thread.join()
+
+
+WITHIN_S = 30
+
+
+@pytest.mark.parametrize("path", ["/", "/status.json", "/live", "/ready", "/scalable", "/tasks", "/metrics"])
+def test_each_process_is_asked_once_for_an_answer(path):
+    """One that hangs takes four seconds for each question, and the server hangs up after ten."""
+    asked = Counter()
+
+    def ask(url, *_):
+        asked[url] += 1
+
+    Endpoint(lambda: SupervisorView(tuple(RUNNING.values())), ask).answer(path, "")
+    assert asked == {"http://0/": 1, "http://1/": 1}
+
+
+def test_many_processes_are_asked_at_the_same_time():
+    processes = [ProcessView(n, State.RUNNING, 0, pid=100 + n, url=f"http://{n}/") for n in range(40)]
+    all_are_asked = threading.Barrier(len(processes), timeout=WITHIN_S)
+
+    def ask(_url, path, accept):
+        all_are_asked.wait()
+        own = answer(path, settled, accept)
+        return Reply(own.code, own.content_type, own.body)
+
+    assert verdict(Endpoint(lambda: SupervisorView(tuple(processes)), ask), "ready") == []
+
+
+def test_a_process_that_answers_too_slowly_does_not_hold_the_answer_for_all_up(monkeypatch):
+    monkeypatch.setattr(module, "ROUND_S", 1.0)
+    may_answer, late = threading.Event(), []
+
+    def ask(url, path, accept):
+        if url == "http://1/":
+            may_answer.wait(WITHIN_S)
+            late.append(url)
+        own = answer(path, settled, accept)
+        return Reply(own.code, own.content_type, own.body)
+
+    status = json.loads(Endpoint(lambda: SupervisorView(tuple(RUNNING.values())), ask).answer("/status.json", "").body)
+    assert late == []
+    may_answer.set()
+    assert [process["status"] is None for process in status["processes"]] == [False, True]
+    assert status["verdicts"]["live"]["reasons"] == ["process 1: it does not answer"]
 
 
 def test_one_process_can_be_asked_through_the_endpoint():
