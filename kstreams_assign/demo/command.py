@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -33,7 +31,8 @@ from kstreams_assign.demo.summary import describe, summarize
 from kstreams_assign.demo.table import LEGEND, Lines, Scenery, Screen, Show, news
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.page.file import write_text
+from kstreams_assign.local.interrupt import undone_by_signals
+from kstreams_assign.page.file import refuse_unwritable, write_text
 
 TURN_S = 0.1
 ABOUT = (
@@ -66,26 +65,23 @@ def demo(
     Example: kstreams-assign demo --json demo.json --report demo.html
     """
     for option, file in (("--json", json_file), ("--report", report)):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise ConfigError(
-                f"{option} {file.absolute()}: the folder {file.absolute().parent} does not exist; create it first"
-            )
+        if file is not None:
+            folder = file.absolute().parent
+            if not folder.is_dir():
+                raise ConfigError(f"{option} {file.absolute()}: the folder {folder} does not exist; create it first")
+            refuse_unwritable(option, file)
     usual = DemoSettings(seed=seed, orders_per_s=orders_per_s)
     settings = replace(usual, worker={**usual.worker, "user_data": user_data, "assignor": assignor})
     Config.from_mapping({"application_id": "demo", "bootstrap_servers": "localhost:1", **settings.worker})
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
-    try:
-        with _first_interrupt():
-            played = run_demo(settings, show, keep=keep)
-    except _Interrupted as interrupted:
-        typer.echo("interrupted; nothing is left running", err=True)
-        raise typer.Exit(128 + interrupted.number) from None
+    with undone_by_signals():
+        played = run_demo(settings, show, keep=keep)
     summary = played.summary
+    typer.echo("\n".join(describe(summary)))
     if report is not None:
         write_text("--report", report, draw(summary, played.fleet_state, played.rows, played.scenes))
     if json_file is not None:
         write_text("--json", json_file, json.dumps(summary, indent=2) + "\n")
-    typer.echo("\n".join(describe(summary)))
     if summary["lost"] or summary["never_in_output"] or summary["unknown"]:
         raise typer.Exit(1)
 
@@ -181,29 +177,3 @@ def _run_folder(keep: bool) -> Iterator[Path]:
             typer.echo(f"kept {folder}", err=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Interrupted(KeyboardInterrupt):
-    """A signal asked us to end. Not an Exception, so nothing on the way mistakes it for an error."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _first_interrupt() -> Iterator[None]:
-    """Let the first SIGINT, SIGTERM or SIGHUP end the block; the clean-up that follows is not interrupted again."""
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise _Interrupted(number)
-
-    before = {each: signal.signal(each, interrupt) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

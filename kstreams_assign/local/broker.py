@@ -13,8 +13,8 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -118,10 +118,8 @@ class LocalBroker:
             raise LocalBrokerError(f"the broker runs already, as process {self.pid}")
         with ExitStack() as undo:
             undo.callback(self.stop)
-            try:
+            with self._errors_explained():
                 self._start_on_free_ports()
-            except (OSError, subprocess.TimeoutExpired) as cause:
-                raise LocalBrokerError(f"the broker cannot start on {self._data_dir}: {cause}") from cause
             undo.pop_all()
         return self
 
@@ -142,20 +140,30 @@ class LocalBroker:
 
     def restart(self) -> None:
         """Start again on the same ports and data, ending the broker first if it still runs."""
-        if self._ports is None:
+        if self._ports is None or self._hold is None:
             raise LocalBrokerError("nothing to restart: call start() first")
         if self._server is not None:
             self._server.stop()
-        self._launch(self._ports)
-        self._await_answer(self._ports)
+        with self._errors_explained():
+            self._launch(self._ports)
+            self._await_answer(self._ports)
+
+    @contextmanager
+    def _errors_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, subprocess.TimeoutExpired) as cause:
+            raise LocalBrokerError(f"the broker cannot start on {self._data_dir}: {cause}") from cause
 
     def _start_on_free_ports(self) -> None:
         leftovers.sweep()
         if self._data_dir is None:
             self._data_dir = leftovers.fresh_folder()
         self._data_dir.mkdir(parents=True, exist_ok=True)
-        self._hold = leftovers.hold(self._data_dir)
+        if self._hold is None:
+            self._hold = leftovers.hold(self._data_dir)
         for last in (number == _PORT_TRIES for number in range(1, _PORT_TRIES + 1)):
+            self._end_servers()  # those of the last try, or a killed broker's controller
             self._ports = _free_ports(self._port)
             try:
                 self._launch(self._ports)
@@ -163,7 +171,6 @@ class LocalBroker:
                 return
             except PortTaken:
                 # Another program took a port between our check and the JVM's bind.
-                self._end_servers()
                 if last or self._port is not None:
                     raise
 

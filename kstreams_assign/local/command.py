@@ -34,17 +34,21 @@ def start(
 ) -> None:
     """Start a broker that runs by itself; return once it answers.
 
+    A start that is interrupted leaves nothing behind; if it is killed, "broker stop" ends its broker.
+
     Example: kstreams-assign broker start --port 9092 --topic words:2 --topic word-counts:2
     """
     from kstreams_assign.adapters.confluent import ClusterAdmin
     from kstreams_assign.local.detached import start_detached
+    from kstreams_assign.local.interrupt import undone_by_signals
 
     topics = read_new_topics(topic or (), "--topic")
 
     def create_topics(bootstrap_servers: str) -> None:
         ClusterAdmin(bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
 
-    broker = start_detached(data_dir, port, prepare=create_topics)
+    with undone_by_signals():
+        broker = start_detached(data_dir, port, prepare=create_topics)
     _print(broker.facts(), as_json)
     if not as_json:
         typer.echo(f"next: kstreams-assign topic list -b {broker.bootstrap_servers}", err=True)
@@ -61,8 +65,11 @@ def prepare() -> None:
     Example: kstreams-assign broker prepare
     """
     from kstreams_assign.local.archive import make_archive
+    from kstreams_assign.local.interrupt import undone_by_signals
 
-    typer.echo(f"ready: {make_archive()}", err=True)
+    with undone_by_signals():
+        archive = make_archive()
+    typer.echo(f"ready: {archive}", err=True)
 
 
 @app.command()

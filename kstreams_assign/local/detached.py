@@ -1,7 +1,8 @@
 """Brokers that outlive the command that started them, and how a later command finds them again.
 
-Each running broker has a JSON file in ``running/`` of the cache, named by its process id. A file whose process has
-ended is deleted when read; the command line shows whether another program has got the process id.
+Each running broker has a JSON file in ``running/`` of the cache, named by its process id, from the moment it has one:
+a start that is killed leaves a broker that can be found. A file whose process has ended is deleted when read; the
+command line shows whether another program has got the process id.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import select
 import shutil
 import signal
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from kstreams_assign.adapters.cache import cache_dir
 from kstreams_assign.errors import ConfigError, LocalBrokerError
+from kstreams_assign.local.access import Ports
 from kstreams_assign.local.broker import LocalBroker
 from kstreams_assign.local.jars import Progress, to_stderr
 from kstreams_assign.local.layout import Layout
@@ -56,6 +58,24 @@ class DetachedBroker(NamedTuple):
         return os.fsencode(Layout(self.data_dir).properties) in words
 
 
+class _RecordedBroker(LocalBroker):
+    """A broker with a record for as long as its process runs."""
+
+    @property
+    def record(self) -> DetachedBroker:
+        return DetachedBroker(self.bootstrap_servers, self.version, self.pid, self.data_dir, self.keeps_data)
+
+    def _launch(self, ports: Ports) -> None:
+        super()._launch(ports)
+        _remember(self.record)
+
+    def _end_servers(self) -> None:
+        pids = [server.pid for server in self._servers()]
+        super()._end_servers()
+        for pid in pids:
+            _delete_record(pid)
+
+
 def start_detached(
     data_dir: Path | None = None,
     port: int | None = None,
@@ -79,15 +99,12 @@ def start_detached(
                     f"--port {port}: the broker with process id {other.pid} on {other.data_dir} listens there; end it "
                     f"with kstreams-assign broker stop --pid {other.pid}, or name another port"
                 )
-        started = LocalBroker(data_dir=folder, port=port, outlive=True, progress=progress).start()
-        undo.callback(started.stop)
-        broker = DetachedBroker(
-            started.bootstrap_servers, started.version, started.pid, started.data_dir, started.keeps_data
-        )
+        broker = _RecordedBroker(data_dir=folder, port=port, outlive=True, progress=progress)
+        undo.callback(broker.stop)
+        broker.start()
         prepare(broker.bootstrap_servers)
-        _remember(broker)
         undo.pop_all()
-    return broker
+    return broker.record
 
 
 def _usable_folder(data_dir: Path, undo: ExitStack) -> Path:
@@ -189,7 +206,12 @@ def _recall(path: Path) -> DetachedBroker | None:
 def _forget(broker: DetachedBroker) -> None:
     if not broker.keeps_data:
         shutil.rmtree(broker.data_dir, ignore_errors=True)
-    _record(broker.pid).unlink(missing_ok=True)
+    _delete_record(broker.pid)
+
+
+def _delete_record(pid: int) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):  # none was written
+        _record(pid).unlink()
 
 
 def _record(pid: int) -> Path:

@@ -11,11 +11,11 @@ import hashlib
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, as_completed, wait
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstreams_assign.adapters.cache import cache_dir
@@ -31,6 +31,7 @@ _PAUSES_S = (1, 2, 4)
 """Before each further try: a server that breaks connections may be busy."""
 _PARALLEL_FETCHES = 6
 _SILENCE_S = 30
+_LAST_TRIES_S = 1
 _REPORT_EVERY = 5
 
 Progress = Callable[[str], None]
@@ -90,13 +91,43 @@ def _fetch_all(missing: list[Jar], folder: Path, progress: Progress, repositorie
     progress(f"fetching {len(missing)} jars into {folder} (once)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial, _trusting_the_system():
+        with (
+            # A thread that is left behind may write while its folder is deleted.
+            tempfile.TemporaryDirectory(prefix=".partial-", dir=folder, ignore_cleanup_errors=True) as partial,
+            _trusting_the_system(),
+        ):
             context = _maven(Path(partial), repositories)
-            with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
-                sizes = pool.map(lambda jar: _fetch(context, jar, folder, _PAUSES_S), missing)
+            with _in_parallel(lambda jar, ended: _fetch(context, jar, folder, _PAUSES_S, ended), missing) as sizes:
                 _report(sizes, len(missing), progress)
     except OSError as error:
         raise LocalBrokerError(_broken_off(f"{folder} cannot be written to", folder, error)) from error
+
+
+@contextmanager
+def _in_parallel(fetch: Callable[[Jar, Event], int], jars: Sequence[Jar]) -> Iterator[Iterator[int]]:
+    """Fetch on several threads; yield the sizes as jars arrive, or raise the error of the first that fails.
+
+    The block's end sets the event of ``fetch``. A thread that a silent server keeps waiting then ends by itself; it is
+    a daemon, so the process can end before.
+    """
+    ended = Event()
+    sizes: list[Future[int]] = [Future() for _ in jars]
+    remaining = iter(list(zip(jars, sizes, strict=True)))  # shared: each thread takes the next
+
+    def run() -> None:
+        for jar, size in remaining:
+            try:
+                size.set_result(fetch(jar, ended))
+            except BaseException as error:  # noqa: BLE001  # the future raises it
+                size.set_exception(error)
+
+    try:
+        for _ in range(min(_PARALLEL_FETCHES, len(jars))):
+            Thread(target=run, name="jars", daemon=True).start()
+        yield (size.result() for size in as_completed(sizes))
+    finally:
+        ended.set()
+        wait(sizes, _LAST_TRIES_S)
 
 
 def _report(sizes: Iterator[int], total: int, progress: Progress) -> None:
@@ -107,8 +138,13 @@ def _report(sizes: Iterator[int], total: int, progress: Progress) -> None:
             progress(f"  {number} of {total} jars, {fetched_bytes / 1e6:.1f} MB")
 
 
-def _fetch(context: MavenContext, jar: Jar, folder: Path, pauses_s: Sequence[float]) -> int:
-    """Fetch one jar into the cache, and again after each pause if it fails; return its size in bytes."""
+def _fetch(context: MavenContext, jar: Jar, folder: Path, pauses_s: Sequence[float], ended: Event) -> int:
+    """Fetch one jar into the cache, and again after each pause if it fails; return its size in bytes.
+
+    Raises ``CancelledError`` instead of a try after ``ended``.
+    """
+    if ended.is_set():
+        raise CancelledError
     artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
     try:
         return _adopt(artifact.resolve(), jar, folder)
@@ -117,12 +153,12 @@ def _fetch(context: MavenContext, jar: Jar, folder: Path, pauses_s: Sequence[flo
         if not pauses_s:
             raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
         _forget(artifact.cached_path)
-    _pause(pauses_s[0])
-    return _fetch(context, jar, folder, pauses_s[1:])
+    _pause(pauses_s[0], ended)
+    return _fetch(context, jar, folder, pauses_s[1:], ended)
 
 
-def _pause(seconds: float) -> None:
-    threading.Event().wait(seconds)
+def _pause(seconds: float, ended: Event) -> None:
+    ended.wait(seconds)
 
 
 def _adopt(fetched: Path, jar: Jar, folder: Path) -> int:

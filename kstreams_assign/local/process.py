@@ -33,7 +33,12 @@ class ChildProcess:
         self._log = log
         started: Future[subprocess.Popen[bytes]] = Future()
         Thread(target=self._live, args=(started,), name="local broker", daemon=True).start()
-        self._process = started.result()
+        try:
+            self._process = started.result()
+        except KeyboardInterrupt:
+            self._process = started.result()
+            self.kill()
+            raise
 
     def _live(self, started: Future[subprocess.Popen[bytes]]) -> None:
         try:

@@ -151,8 +151,10 @@ def sweep(
 
     Example: kstreams-assign simulate sweep --spark 'local[*]' --svg sweep.svg
     """
+    from kstreams_assign.page.file import refuse_unwritable
     from kstreams_assign.sim.tables import show
 
+    refuse_unwritable("--svg", svg)
     show.sweep(_spread(context, spark), svg, as_json=as_json)
 
 
@@ -165,8 +167,10 @@ def _spread(context: typer.Context, master: str | None) -> Spread | None:
 
 
 def _compare(chosen: Sequence[Policy], html: Path | None, *, as_json: bool) -> None:
+    from kstreams_assign.page.file import refuse_unwritable
     from kstreams_assign.sim.tables import show
 
+    refuse_unwritable("--html", html)
     columns = show.policies(chosen, as_json=as_json)
     if html is not None:
         from kstreams_assign.sim.page.draw import write

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,12 +28,13 @@ JARS = [
 
 
 class Repository(ThreadingHTTPServer):
-    """Serves CONTENT. ``faults`` says how the next answers for a file go wrong: status, cut or wrong bytes."""
+    """Serves CONTENT. ``faults`` says how the next answers for a file go wrong: status, silence, cut or wrong bytes."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.faults: dict[str, list[str]] = {}
         self.asked: Counter[str] = Counter()
+        self.first_silence, self.silence_ends = threading.Event(), threading.Event()
 
     @property
     def address(self) -> dict[str, str]:
@@ -45,6 +49,10 @@ class Answer(BaseHTTPRequestHandler):
         self.server.asked[name] += 1
         faults = self.server.faults.get(name, [])
         fault = faults.pop(0) if faults else "none"
+        if fault == "silence":
+            self.server.first_silence.set()
+            self.server.silence_ends.wait()
+            return
         body = CONTENT.get(name)
         if body is None or fault == "unavailable":
             self.send_error(404 if body is None else 503)
@@ -64,6 +72,7 @@ def repository():
     with Repository() as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
+        server.silence_ends.set()
         server.shutdown()
     gc.collect()  # while the warning above is still ignored
     gc.unfreeze()
@@ -73,7 +82,7 @@ def repository():
 def pauses(monkeypatch):
     """The pauses that fetching asked for, in seconds; none is made."""
     asked: list[float] = []
-    monkeypatch.setattr(jars, "_pause", asked.append)
+    monkeypatch.setattr(jars, "_pause", lambda seconds, _ended: asked.append(seconds))
     return asked
 
 
@@ -141,7 +150,39 @@ def test_after_a_broken_fetch_nothing_half_written_stays_and_the_next_start_fetc
 def test_no_server_at_all_is_a_local_broker_error(repository, tmp_path):
     repository.server_close()
     with pytest.raises(LocalBrokerError, match=r"thing0-1\.0\.jar"):
-        fetch(repository, tmp_path)
+        class_path(JARS[:1], cache=tmp_path, progress=lambda _: None, repositories=repository.address)
+
+
+def test_a_jar_that_failed_for_good_ends_the_tries_of_the_others(repository, tmp_path):
+    """The other one still waits for its first answer."""
+    repository.faults = {"thing0-1.0.jar": ["silence"] * 9, "thing1-1.0.jar": ["unavailable"] * 9}
+    with pytest.raises(LocalBrokerError, match=r"thing1-1\.0\.jar"):
+        class_path(JARS[:2], cache=tmp_path, progress=lambda _: None, repositories=repository.address)
+    assert repository.asked["thing0-1.0.jar"] == 1
+    assert "jars" in [thread.name for thread in threading.enumerate()]
+    assert not list((tmp_path / "jars").iterdir())
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from kstreams_assign.local.jars import Jar, class_path
+class_path([Jar("org.example", "thing0", "1.0", "")], cache=Path(sys.argv[1]), repositories={"here": sys.argv[2]})
+"""
+
+
+def test_ctrl_c_does_not_wait_for_a_silent_server(repository, tmp_path):
+    repository.faults["thing0-1.0.jar"] = ["silence"] * 9
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), repository.address["here"]]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert repository.first_silence.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)  # less than the silence that a try bears
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGINT, errors
+    assert not list((tmp_path / "jars").iterdir())
 
 
 def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):

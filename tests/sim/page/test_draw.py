@@ -103,10 +103,12 @@ def test_the_command_writes_it(monkeypatch, columns, tmp_path):
     assert html.stat().st_size > 10_000
 
 
-def test_a_page_that_cannot_be_written_is_a_wrong_call(monkeypatch, columns, tmp_path, capsys):
-    monkeypatch.setattr("kstreams_assign.sim.policies.FIRST", TWO)
-    monkeypatch.setattr(show, "compare", lambda _policies: columns)
-    monkeypatch.setattr("sys.argv", ["kstreams-assign", "simulate", "policies", "--json", "--html", str(tmp_path)])
+@pytest.mark.parametrize("place", ["", "file/page.html"])
+def test_a_page_that_cannot_be_written_is_a_wrong_call_before_anything_is_played(monkeypatch, tmp_path, capsys, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(show, "compare", lambda _policies: pytest.fail("played"))
+    html = str(tmp_path / place)
+    monkeypatch.setattr("sys.argv", ["kstreams-assign", "simulate", "policies", "--json", "--html", html])
     with pytest.raises(SystemExit, match="2"):
         cli.main()
     assert "name a file that can be written" in capsys.readouterr().err

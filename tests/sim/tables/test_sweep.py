@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kstreams_assign import cli
+from kstreams_assign.errors import ConfigError
 from kstreams_assign.sim.page.sweep import PANELS, picture
 from kstreams_assign.sim.tables import sweep as module
 from kstreams_assign.sim.tables.compare import WIDTH
@@ -64,6 +65,13 @@ def test_the_command_spreads_simulations_on_spark(monkeypatch, results, tmp_path
     assert asked == [(module.play_point, points(), "local[2]")]
     assert [cell["warmups"] for cell in json.loads(done.stdout)] == [4, 4, 32, 32]
     assert svg.read_text().startswith("<svg")
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_played(monkeypatch, tmp_path):
+    monkeypatch.setattr(cli, "_spread", lambda *_: pytest.fail("played"))
+    done = CliRunner().invoke(cli.app, ["simulate", "sweep", "--spark", "local[2]", "--svg", str(tmp_path)])
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith(f"--svg {tmp_path}: is a folder")
 
 
 def test_seeds_are_spread_as_well(monkeypatch):
