@@ -10,12 +10,12 @@ import secrets
 import socket
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kstreams_assign.allowed_values import Range
 from kstreams_assign.config import read_endpoint, read_host
@@ -23,6 +23,7 @@ from kstreams_assign.errors import ConfigError, MalformedFrame, QueryRefused, St
 from kstreams_assign.query import search
 from kstreams_assign.query.messages import (
     FRAME_BYTES_MAX,
+    IDLE_S,
     NONCE_BYTES,
     OFFSET_MAX,
     PARTITION_MAX,
@@ -59,7 +60,7 @@ class QueryResult:
     """Time of the value in a timestamped store, in milliseconds since 1970; None in other stores."""
 
 
-def checked_get(store: str, key: bytes, partition: int | None, max_lag: int | None) -> Get:
+def checked_get(store: str, key: bytes, partition: int | None, max_lag: int | None, timeout_s: float) -> Get:
     """Return a query. Raises ``ConfigError`` for an argument that is wrong."""
     if not isinstance(key, bytes):
         raise ConfigError(
@@ -68,21 +69,25 @@ def checked_get(store: str, key: bytes, partition: int | None, max_lag: int | No
     for name, value, most in (("partition", partition, PARTITION_MAX), ("max_lag", max_lag, OFFSET_MAX)):
         if value is not None and not Range(0, most).allows(value):
             raise ConfigError(f"{name} = {value!r}: must be {Range(0, most)}")
-    return Get(store, key, partition, max_lag)
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not is_number or not 0 <= timeout_s <= threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"timeout_s = {timeout_s!r}: must be a number of seconds, >= 0 and <= {threading.TIMEOUT_MAX:.0f}"
+        )
+    return Get(store, key, partition, max_lag, round(timeout_s * 1000))
 
 
 def run_search(
     get: Get,
     members: Sequence[str],
-    timeout_s: float,
     ask: Callable[[str, Get], Answer],
     wait: Callable[[float], object],
 ) -> QueryResult:
-    """Carry out ``search`` until it has a value. ``ask`` raises ``OSError`` for a process that does not answer.
+    """Carry out ``search`` until it has a value, for at most the query's ``timeout_ms``.
 
-    Raises ``StoreNotAvailable`` and ``QueryRefused``.
+    ``ask`` raises ``OSError`` for a process that does not answer. Raises ``StoreNotAvailable`` and ``QueryRefused``.
     """
-    path = search.Search(members, _now_ms() + round(timeout_s * 1000), replicas=get.max_lag is not None)
+    path = search.Search(members, _now_ms() + get.timeout_ms, replicas=get.max_lag is not None)
     event: search.Event = search.Begin()
     while True:
         match path.handle(event, _now_ms()):
@@ -100,7 +105,7 @@ def run_search(
                 raise QueryRefused(refused.code, refused.text)
             case search.GiveUp(text, retry_after_ms):
                 raise StoreNotAvailable(
-                    f"store {get.store!r}: no process answered for the key within {timeout_s:g} s: {text}; "
+                    f"store {get.store!r}: no process answered for the key within {get.timeout_ms / 1000:g} s: {text}; "
                     f"ask again in {retry_after_ms} ms",
                     retry_after_ms,
                 )
@@ -116,7 +121,8 @@ class Connections:
     def __init__(self, token: str | None, application_id: str | None) -> None:
         self._token = token
         self._application_id = application_id
-        self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
+        self._idle: dict[str, deque[_Connection]] = {}
+        """Of each process: the connections that no query uses, the one that was used last at the end."""
         self._lock = threading.Lock()
         self._closed = False
 
@@ -147,7 +153,7 @@ class Connections:
 
     def _take(self, endpoint: str) -> _Connection | None:
         with self._lock:
-            idle = self._idle[endpoint]
+            idle = self._idle.get(endpoint)
             return idle.pop() if idle else None
 
     def _use(self, endpoint: str, connection: _Connection, get: Get, deadline_s: float) -> Answer:
@@ -156,13 +162,53 @@ class Connections:
         except (OSError, MalformedFrame):
             connection.close()
             raise
-        with self._lock:
-            keep = not self._closed and len(self._idle[endpoint]) < IDLE_MAX
-            if keep:
-                self._idle[endpoint].append(connection)
-        if not keep:
-            connection.close()
+        self._keep(endpoint, connection)
         return answer
+
+    def _keep(self, endpoint: str, connection: _Connection) -> None:
+        """Keep a connection for the next query, and close those that were not used for too long."""
+        connection.used_at_s = time.monotonic()
+        with self._lock:
+            unused = list(self._take_unused(connection.used_at_s - IDLE_S))
+            idle = self._idle.setdefault(endpoint, deque())
+            if self._closed or len(idle) >= IDLE_MAX:
+                unused.append(connection)
+            else:
+                idle.append(connection)
+        for each in unused:
+            each.close()
+
+    def _take_unused(self, before_s: float) -> Iterator[_Connection]:
+        for endpoint, idle in list(self._idle.items()):
+            while idle and idle[0].used_at_s < before_s:
+                yield idle.popleft()
+            if not idle:
+                del self._idle[endpoint]
+
+
+def _connect(host: str, port: int, deadline_s: float) -> socket.socket:
+    """Connect to the first address of the host that accepts; each may take an equal share of the time that is left.
+
+    Raises the ``OSError`` of the last address. The look-up of the host's name has the system's timeout.
+    """
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for left, (family, kind, protocol, _, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            return _connect_to(socket.socket(family, kind, protocol), address, (deadline_s - time.monotonic()) / left)
+        except OSError:
+            if left == 1:
+                raise
+    raise OSError(f"{host} has no address")
+
+
+def _connect_to(connection: socket.socket, address: Any, timeout_s: float) -> socket.socket:
+    try:
+        connection.settimeout(max(timeout_s, 0.001))
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 class _Connection:
@@ -171,12 +217,13 @@ class _Connection:
     def __init__(self, endpoint: str, token: str | None, application_id: str | None, deadline_s: float) -> None:
         host, _, port = endpoint.rpartition(":")
         try:  # other members of the group report it
-            address = (host.removeprefix("[").removesuffix("]"), int(port))
-            self._socket = socket.create_connection(address, max(deadline_s - time.monotonic(), 0.001))
+            self._socket = _connect(host.removeprefix("[").removesuffix("]"), int(port), deadline_s)
         except (ValueError, OverflowError):
             raise OSError(f"not an address to connect to: {endpoint[:80]!r}; it must be HOST:PORT") from None
         self._frames = Frames(FRAME_BYTES_MAX)
         self._number = 0
+        self.used_at_s = 0.0
+        """When the last query had its answer, by the monotonic clock."""
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._greet(token, application_id, deadline_s)
@@ -262,8 +309,8 @@ class QueryClient:
         are not partitioned as Java's default partitioner does. Raises ``StoreNotAvailable`` if no process could answer
         within ``timeout_s``, ``QueryRefused``, and ``ConfigError`` for a wrong argument.
         """
-        get = checked_get(store, key, partition, max_lag)
-        return run_search(get, self._members, timeout_s, self._ask, threading.Event().wait)
+        get = checked_get(store, key, partition, max_lag, timeout_s)
+        return run_search(get, self._members, self._ask, threading.Event().wait)
 
     def _ask(self, endpoint: str, get: Get) -> Answer:
         """Ask a process; one that cannot be reached is not the first to be asked next time."""

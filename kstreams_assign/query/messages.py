@@ -29,6 +29,8 @@ ENDPOINTS_MAX = 1_000
 ID_MAX = OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
 TIMEOUT_MS_MAX = 60_000
+IDLE_S = 60.0
+"""How long a worker keeps a connection open that no query uses."""
 RETRY_MS = 50
 """When to ask again if a process does not say it."""
 

@@ -1,8 +1,10 @@
 """The query endpoint of a worker: threads that read queries from sockets and write answers.
 
 What lives here: the bounds. A connection has a few seconds to prove itself, and each frame a few seconds to arrive;
-one more connection that waits to be let in closes the oldest, so silent connections shut no client out. What must not:
-what a message means (``conversation``), and what the answer is.
+one more connection that waits to be let in closes the oldest, so silent connections shut no client out. ``stop`` waits
+a moment for answers under way. A thread may outlast it, as it reads no store itself (``worker.lookup``).
+
+What must not live here: what a message means (``conversation``), and what the answer is.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from kstreams_assign.query.conversation import Asked, Conversation, Reply
 from kstreams_assign.query.messages import (
     FRAME_BYTES_MAX,
     GREETING_BYTES_MAX,
+    IDLE_S,
     NONCE_BYTES,
     Answer,
     Get,
@@ -41,8 +44,9 @@ WAITING_MAX = 16
 GREETING_S = 5.0
 FRAME_S = 10.0
 """How long a frame may take to arrive once it has begun, and an answer to be taken."""
-IDLE_S = 60.0
 TURN_S = 0.1
+LAST_ANSWERS_S = 1.0
+"""How long ``stop`` waits for answers that are under way."""
 RECEIVE_BYTES = 1 << 16
 
 
@@ -81,7 +85,7 @@ class QueryServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections, and let the address go."""
+        """Close all connections, and let the address go. Answers that take longer than a second are given up."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -91,6 +95,7 @@ class QueryServer:
 
 class _Server(ThreadingTCPServer):
     allow_reuse_address = True
+    daemon_threads = True  # one that still waits for its answer holds up neither ``stop`` nor the program's end
     request_queue_size = CONNECTIONS_MAX
     converse: Callable[[], Conversation]
     answer: Callable[[Get], Answer]
@@ -99,7 +104,7 @@ class _Server(ThreadingTCPServer):
     def __init__(self, address: HostInfo) -> None:
         host = address.host.removeprefix("[").removesuffix("]")
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting: dict[socket.socket, None] = {}
         self._open: set[socket.socket] = set()
         super().__init__((host, address.port), _Connection)
@@ -110,18 +115,18 @@ class _Server(ThreadingTCPServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # socketserver's signature
         """Make room for the connection where too many wait to be let in."""
-        with self._lock:
+        with self._changed:
             self._waiting[request] = None
             oldest = next(iter(self._waiting)) if len(self._waiting) > WAITING_MAX else None
             if oldest is not None:
                 del self._waiting[oldest]
         if oldest is not None:
-            _end(oldest)
+            _end(oldest, socket.SHUT_RDWR)
         return True
 
     def let_in(self, request: socket.socket) -> bool:
         """Return whether there is room for a client that has proved itself."""
-        with self._lock:
+        with self._changed:
             self._waiting.pop(request, None)
             if len(self._open) >= CONNECTIONS_MAX:
                 return False
@@ -129,17 +134,23 @@ class _Server(ThreadingTCPServer):
             return True
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
+        with self._changed:
             self._waiting.pop(request, None)
             self._open.discard(request)
+            self._changed.notify_all()
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """End all connections: their threads wake up with an end or an error, and close them."""
-        with self._lock:
-            connections = [*self._waiting, *self._open]
-        for connection in connections:
-            _end(connection)
+        """Take no more messages, wait a moment for the answers under way, and end what is left.
+
+        The connections' threads wake up with an end or an error, and close them.
+        """
+        with self._changed:
+            for connection in (*self._waiting, *self._open):
+                _end(connection, socket.SHUT_RD)
+            self._changed.wait_for(lambda: not (self._waiting or self._open), LAST_ANSWERS_S)
+            for connection in (*self._waiting, *self._open):
+                _end(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # socketserver's signature
         """Ignore a client that hung up or was too slow; report any other error, as it is a bug."""
@@ -148,9 +159,9 @@ class _Server(ThreadingTCPServer):
             self.on_failure(f"{type(error).__name__}: {error}")
 
 
-def _end(connection: socket.socket) -> None:
+def _end(connection: socket.socket, how: int) -> None:
     with suppress(OSError):  # it has just ended by itself
-        connection.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(how)
 
 
 class _Connection(BaseRequestHandler):

@@ -263,6 +263,8 @@ class Restorer:
         except BrokerUnavailable as error:
             self._warn_once(error)
             return
+        if asked:
+            self._broker_answers = True
         for job in due:
             self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
 
@@ -353,7 +355,8 @@ class Restorer:
         except BrokerUnavailable as error:
             self._warn_once(error)
             return []
-        self._broker_answers = True
+        if batches:  # an empty poll is no answer: while all brokers are away, polls are empty, too
+            self._broker_answers = True
         return batches
 
     def _settle_reading(self) -> None:

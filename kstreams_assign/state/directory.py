@@ -174,22 +174,26 @@ class StateDirectory:
         """Create and lock the directory again if it was deleted under this process; return whether it was.
 
         Open stores go on. Call it every few seconds. Raises ``StateDirectoryLocked`` if another process took the path
-        first, ``StateError`` if it cannot be created.
+        first, ``StateError`` if it cannot be created; the next call then tries again.
         """
         try:
             if self._is_ours():
                 return False
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             lock_file = take_lock(self.path)
-            self._lock_file.close()
-            self._lock_file = lock_file
-            keep(self.path, self.process_id, self._process_name)
+            try:
+                keep(self.path, self.process_id, self._process_name)
+                self._journal.renew()
+            except OSError:
+                lock_file.close()
+                raise
         except OSError as error:
             raise StateError(
                 f"the state directory {self.path.absolute()} cannot be used: {error}; check state_dir, its owner and "
                 "the disk"
             ) from error
-        self._journal.renew()
+        self._lock_file.close()
+        self._lock_file = lock_file  # last, so that the next call repeats what failed before it
         _log.warning("the state directory %s was deleted while in use, and is created again", self.path.absolute())
         return True
 

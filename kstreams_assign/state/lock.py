@@ -41,6 +41,9 @@ def take_lock(folder: Path, setting: str = "state_dir") -> IO[bytes]:
     file = open_unshared(lambda: path.open("a+b", buffering=0))
     try:
         taken = _lock(file)
+        if taken:
+            file.truncate(0)
+            file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
     except OSError:
         file.close()
         raise
@@ -50,8 +53,6 @@ def take_lock(folder: Path, setting: str = "state_dir") -> IO[bytes]:
             f"the directory {folder.absolute()} is in use by {_read_holder(path)}; stop that process, or give this one "
             f"another {setting}"
         )
-    file.truncate(0)
-    file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
     return file
 
 

@@ -57,7 +57,7 @@ class Queries:
         self, store: str, key: bytes, *, max_lag: int | None, partition: int | None, timeout_s: float
     ) -> QueryResult:
         """Ask this process, then the process that has the key. Raises as ``QueryClient.query``."""
-        get = checked_get(store, key, partition, max_lag)
+        get = checked_get(store, key, partition, max_lag, timeout_s)
         answer = self._answer
         if answer is None:
             raise StoreNotAvailable("the worker is not running", START_RETRY_MS)
@@ -68,7 +68,7 @@ class Queries:
                 raise StoreNotAvailable("the worker is ending", START_RETRY_MS)
             return answer(asked) if endpoint == own else self._connections.ask(endpoint, asked)
 
-        return run_search(get, [own], timeout_s, ask, self._closing.wait)
+        return run_search(get, [own], ask, self._closing.wait)
 
 
 def _with_port(config: Config, port: int) -> Config:

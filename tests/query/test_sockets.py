@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, repeat
 
 import pytest
@@ -149,6 +150,120 @@ def test_a_client_connects_again_to_a_process_that_was_started_again():
         server.stop()
 
 
+def test_connections_to_processes_that_are_no_longer_asked_are_closed(monkeypatch):
+    """Without another query to the same process."""
+    monkeypatch.setattr("kstreams_assign.query.client.IDLE_S", 0.0)
+    front, owner = QueryServer(LOOPBACK), QueryServer(LOOPBACK)
+    leads = Unanswered(Reason.NOT_PRESENT, "not here", Owners(1, f"127.0.0.1:{owner.port}", ()))
+    front.start("app", TOKEN, lambda _: leads, print)
+    owner.start("app", TOKEN, echo, print)
+    with QueryClient([f"127.0.0.1:{front.port}"], token=TOKEN) as client:
+        client.query("totals", b"ab")
+        await_true(lambda: not front._server._open)
+        assert owner._server._open, "the one that was used last is kept"
+    front.stop()
+    owner.stop()
+
+
+def await_true(is_so: Callable[[], bool]) -> None:
+    pause, deadline_s = threading.Event(), time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        pause.wait(0.001)
+
+
+@contextmanager
+def hanging(hosts: Sequence[str], port: int = 0) -> Iterator[int]:
+    """Addresses that take no more connections, as of machines that have died; yields their port."""
+    with ExitStack() as opened:
+        for host in hosts:
+            server = opened.enter_context(socket.socket())
+            server.bind((host, port))
+            server.listen(0)
+            port = server.getsockname()[1]
+            with suppress(TimeoutError):
+                while True:
+                    opened.enter_context(socket.create_connection((host, port), 0.05))
+        yield port
+
+
+def resolve(monkeypatch, name: str, hosts: Sequence[str]) -> None:
+    look_up = socket.getaddrinfo
+
+    def getaddrinfo(host, *rest, **named):
+        return [entry for each in (hosts if host == name else [host]) for entry in look_up(each, *rest, **named)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+def test_the_timeout_is_for_all_addresses_of_a_host_together(monkeypatch):
+    hosts = [f"127.0.0.{n}" for n in range(2, 12)]
+    resolve(monkeypatch, "pods.test", hosts)
+    with hanging(hosts) as port, QueryClient([f"pods.test:{port}"]) as client:
+        began_s = time.monotonic()
+        with pytest.raises(StoreNotAvailable, match="timed out"):
+            client.query("totals", b"k", timeout_s=0.5)
+        assert time.monotonic() - began_s < 2.5  # not 5 s: 0.5 s for each
+
+
+def test_addresses_that_hang_leave_time_for_the_one_that_answers(monkeypatch):
+    hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.1"]
+    resolve(monkeypatch, "pods.test", hosts)
+    with serving(echo) as endpoint:
+        port = int(endpoint.rpartition(":")[2])
+        with hanging(hosts[:2], port), QueryClient([f"pods.test:{port}"], token=TOKEN) as client:
+            began_s = time.monotonic()
+            assert client.query("totals", b"ab", timeout_s=1.5).value == b"ba"
+            assert time.monotonic() - began_s < 2.5  # not 3 s: 1.5 s for each that hangs
+
+
+def test_an_answer_that_does_not_come_holds_up_no_stop(monkeypatch):
+    monkeypatch.setattr(server_module, "LAST_ANSWERS_S", 0.05)
+    asked, go, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def stuck(get: Get) -> Answer:
+        asked.set()
+        go.wait(5)
+        answered.set()
+        return echo(get)
+
+    server = QueryServer(LOOPBACK)
+    server.start("app", TOKEN, stuck, print)
+    with ThreadPoolExecutor(1) as pool, QueryClient([f"127.0.0.1:{server.port}"], token=TOKEN) as client:
+        waiting = pool.submit(client.query, "totals", b"ab", timeout_s=0.5)
+        assert asked.wait(10)
+        server.stop()
+        assert not answered.is_set()
+        with pytest.raises(StoreNotAvailable):
+            waiting.result(10)
+        go.set()
+
+
+def test_an_answer_that_is_ready_a_moment_after_the_stop_arrives(monkeypatch):
+    monkeypatch.setattr(server_module, "LAST_ANSWERS_S", 10.0)
+    asked, go = threading.Event(), threading.Event()
+
+    def slow(get: Get) -> Answer:
+        asked.set()
+        go.wait(10)
+        return echo(get)
+
+    server = QueryServer(LOOPBACK)
+    server.start("app", TOKEN, slow, print)
+    with ThreadPoolExecutor(2) as pool, QueryClient([f"127.0.0.1:{server.port}"], token=TOKEN) as client:
+        waiting = pool.submit(client.query, "totals", b"ab", timeout_s=10)
+        assert asked.wait(10)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as idle:
+            assert idle.recv(4096), "it was accepted"
+            stopped = pool.submit(server.stop)
+            while idle.recv(4096):
+                pass
+        assert not stopped.done()
+        go.set()
+        assert waiting.result(10).value == b"ba"
+        stopped.result(10)
+
+
 def test_a_value_that_no_frame_can_carry_is_refused():
     large = Found(b"v" * (16 << 20), Role.ACTIVE, 0)
     with (
@@ -262,7 +377,15 @@ def test_members_are_addresses(members):
         QueryClient(members)
 
 
-@pytest.mark.parametrize("wrong", [{"key": "text"}, {"max_lag": -1}, {"partition": True}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": "text"},
+        {"max_lag": -1},
+        {"partition": True},
+        *({"timeout_s": value} for value in (float("inf"), float("nan"), 1e306, -1, -0.1, None, "5", True)),
+    ],
+)
 def test_a_wrong_argument_is_named_before_anything_is_sent(wrong):
     with QueryClient(["127.0.0.1:1"]) as client, pytest.raises(ConfigError, match=next(iter(wrong))):
         client.query("totals", **{"key": b"k", **wrong})

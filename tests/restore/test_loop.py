@@ -431,6 +431,30 @@ def test_a_broker_that_is_away_is_waited_for_and_warned_about_once(caplog):
     assert len(caplog.records) == 2
 
 
+class SilentReader(LogReader):
+    """As librdkafka's consumer: its poll brings nothing while all brokers are away; only ``bounds`` raises."""
+
+    def poll(self, timeout_s):
+        if not self.away:
+            return super().poll(timeout_s)
+        self.now_ms += int(timeout_s * 1_000)
+        return []
+
+
+def test_an_outage_is_warned_about_once_though_polls_do_not_fail(caplog):
+    reader = SilentReader({P0: Log(entries=records(9))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    for outages in (1, 2):
+        reader.away = True
+        with caplog.at_level(logging.WARNING):
+            assert only(Restored, steps(loop, 100)) == []
+        assert len(caplog.records) == outages
+        reader.away = False
+        steps(loop, 60)
+        assert stores.data == {"s": dict(records(9))}
+
+
 @pytest.mark.parametrize("purpose", Purpose)
 def test_a_changelog_without_a_leader_holds_up_its_own_task_only_and_is_warned_about_once(purpose, caplog):
     reader = LogReader({P0: Log(entries=records(3)), Q0: Log(), P1: Log(entries=records(9))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -208,6 +209,26 @@ def test_a_directory_deleted_in_use_is_created_again_and_locked(process, tmp_pat
     assert process.on_recreated == [True]
     assert process.sums.report(owned_only=False) == {}
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_directory_that_was_created_again_only_in_part_is_finished_by_the_next_run(process, opened, monkeypatch):
+    directory, process_id = process.directory, process.directory.process_id
+    shutil.rmtree(directory.path)
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "fsync", fail_for_lack_of_space)
+        assert process.cleaner.run() == []
+    assert not (directory.path / "process").exists()
+    process.cleaner.run()
+    assert {"process", "journal", "alive"} <= {entry.name for entry in directory.path.iterdir()}
+    assert process.on_recreated == [True]
+    process.cleaner.run()
+    assert process.on_recreated == [True]
+    directory.close()
+    assert opened().process_id == process_id
+
+
+def fail_for_lack_of_space(_file: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_folder_deleted_under_the_process_is_offered_no_more_and_what_is_at_work_is_left_alone(process, clock):

@@ -17,6 +17,7 @@ from kstreams_assign.model import TaskId
 from kstreams_assign.state import directory
 from kstreams_assign.state.directory import StateDirectory, holder_of, roots_of_processes
 from kstreams_assign.state.journal import read_journal
+from kstreams_assign.state.lock import take_lock
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
 
@@ -57,6 +58,17 @@ def test_two_objects_of_a_process_cannot_share_it(opened):
     opened()
     with pytest.raises(StateDirectoryLocked, match=f"process {os.getpid()}"):
         opened()
+
+
+def test_a_lock_whose_holder_cannot_be_written_is_let_go(tmp_path, monkeypatch):
+    def fail() -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("kstreams_assign.state.lock.platform.node", fail)
+        with pytest.raises(OSError, match="No space left") as _kept:  # with the frame that has the file
+            take_lock(tmp_path)
+    take_lock(tmp_path).close()
 
 
 def test_looking_at_the_lock_blocks_no_process(opened, tmp_path):

@@ -38,6 +38,31 @@ def test_who_asks_during_a_request_shares_the_next_one():
     ends.close()
 
 
+def test_a_close_fails_those_that_wait_for_the_next_request_and_lets_the_one_under_way_end():
+    began, go = threading.Event(), threading.Event()
+
+    def look(partitions):
+        began.set()
+        assert go.wait(30)
+        return dict.fromkeys(partitions, 7)
+
+    ends = FreshEnds(look)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ends.ask, FIRST, 10)
+        assert began.wait(30)
+        waiting = pool.submit(ends.ask, OTHERS[0], 10)
+        pause = threading.Event()
+        while ends._next is None:
+            pause.wait(0.001)
+        ends.close()
+        with pytest.raises(BrokerUnavailable, match="ending"):
+            waiting.result(30)
+        go.set()
+        assert first.result(30) == 7
+    with pytest.raises(BrokerUnavailable, match="ending"):
+        ends.ask(FIRST, 10)
+
+
 def test_a_later_question_is_answered_with_a_later_look_also_after_an_error():
     answers = iter([10, BrokerUnavailable("no broker"), 12])
 
