@@ -181,7 +181,7 @@ def _fits(limits: str, value: str, *, several: bool) -> bool:
     if ".." in limits:
         least, most = map(int, limits.split(".."))
         return _NUMBER.fullmatch(value) is not None and least <= int(value) <= most
-    words = {*limits.split(",")} | ({*_TRUE, *_FALSE} if limits == "true,false" else set())
+    words = {*limits.casefold().split(",")} | ({*_TRUE, *_FALSE} if limits == "true,false" else set())
     return all(part.strip() in words for part in (value.casefold().split(",") if several else [value.casefold()]))
 
 

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from kstreams_assign.adapters.confluent import CommittedOffsets, TopicReader, TransactionalProducer
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, DeliveryFailed, RecordRefused
+from kstreams_assign.errors import ConfigError, DeliveryFailed, RecordRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.insight.record_text import as_facts, readable
 from kstreams_assign.insight.topics import Cluster, Reading, existing_partitions, records_until_end
@@ -245,12 +245,7 @@ def _refuse_unknown(asked: Asked, bounds: Mapping[TopicPartition, tuple[int, int
 
 def _offsets_retention_ms(cluster: Cluster) -> int:
     """Return the shortest ``offsets.retention.minutes`` of the brokers, Kafka's default if it may not be read."""
-    try:
-        minutes = cluster.admin().broker_settings("offsets.retention.minutes", cluster.timeout_s)
-    except BrokerUnavailable:
-        raise
-    except BrokerError:  # the right to describe the cluster's settings is missing
-        return OFFSETS_RETENTION_MS
+    minutes = cluster.admin().broker_settings("offsets.retention.minutes", cluster.timeout_s)
     return min((int(number) * 60_000 for number in minutes), default=OFFSETS_RETENTION_MS)
 
 

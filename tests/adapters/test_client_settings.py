@@ -229,6 +229,23 @@ def test_settings_that_only_do_not_go_together_are_refused_before_any_broker_is_
             ClusterAdmin(NO_BROKER, client)
 
 
+@pytest.mark.parametrize(
+    ("client", "fetch_bytes"),
+    [
+        ({}, 1 << 20),
+        ({"message.max.bytes": "1000000"}, 1 << 20),
+        ({"message.max.bytes": "5000000"}, 5_000_000),
+        ({"message.max.bytes": "60000000", "receive.message.max.bytes": "60000512"}, 60_000_000),
+        ({"fetch.max.bytes": "1000000", "receive.message.max.bytes": "1000512"}, 1_000_000),
+    ],
+)
+def test_a_small_buffer_takes_the_sizes_that_librdkafka_takes(client, fetch_bytes, recorded):
+    """The first contact tries the settings without a buffer, so what it lets pass must not end the worker later."""
+    first_contact.refuse_what_librdkafka_refuses(client)
+    InputConsumer(NO_BROKER, client, group_id="g", buffer_bytes=16 << 20).close()
+    assert int(recorded[-1]["fetch.max.bytes"]) == fetch_bytes
+
+
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if not holds_no_secret(name)])
 def test_no_client_shows_the_value_of_a_secret(name, lines):
     """Neither the error nor the log of a client repeats the value, also where nothing refuses it before."""

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
+    ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
     NewPartitions,
@@ -260,6 +261,28 @@ def test_a_setting_of_a_topic_is_told_and_one_that_there_is_not_is_none(admin):
     assert admin.topic_setting(topic, "colour", PATIENCE_S) is None
     with pytest.raises(BrokerError):
         admin.topic_setting("no-such-topic", "cleanup.policy", PATIENCE_S)
+
+
+class SomeBrokers:
+    """A cluster of librdkafka's own brokers. They know no settings, so an answer for one broker is ours."""
+
+    def __init__(self, values: list[str]) -> None:
+        self._client = AdminClient({"test.mock.num.brokers": len(values)}, logger=logging.getLogger("mock brokers"))
+        self._values = dict(enumerate(values, 1))
+        self.list_topics = self._client.list_topics
+
+    def describe_configs(self, resources, request_timeout):
+        if len(resources) != 1:
+            return self._client.describe_configs(resources, request_timeout=request_timeout)
+        (resource,) = resources
+        answer: Future = Future()
+        answer.set_result({"offsets.retention.minutes": ConfigEntry("n", self._values[int(resource.name)])})
+        return {resource: answer}
+
+
+def test_a_setting_is_read_from_every_broker(admin, monkeypatch):
+    monkeypatch.setattr(admin, "_admin", SomeBrokers(["30", "1440", "30"]))
+    assert admin.broker_settings("offsets.retention.minutes", PATIENCE_S) == {"30", "1440"}
 
 
 def test_asking_about_nothing_asks_nobody():

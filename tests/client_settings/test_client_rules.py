@@ -138,6 +138,19 @@ def test_what_a_member_does_anyway_may_be_said(client):
     refuse_settings(client, AT_LEAST_ONCE)
 
 
+def test_every_word_that_librdkafka_lists_is_taken_in_any_case():
+    words = [
+        (name, word)
+        for name, its in PROPERTIES.items()
+        if its.name not in _REFUSED.keys() | _FIXED.keys() and its.allowed and ".." not in its.allowed
+        for word in its.allowed.split(",")
+    ]
+    assert ("sasl.oauthbearer.assertion.algorithm", "RS256") in words
+    for name, word in words:
+        for written in (word, word.lower(), word.upper()):
+            refuse_settings({name: written}, with_kafka_python=False)
+
+
 def test_what_kafka_python_lacks_is_refused_only_where_it_is_used():
     client = {"ssl.keystore.location": "k", "sasl.mechanism": "OAUTHBEARER"}
     refuse_settings(client, with_kafka_python=False)

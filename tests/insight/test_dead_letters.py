@@ -6,11 +6,13 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer, TopicReader
@@ -285,12 +287,29 @@ def test_the_brokers_setting_says_how_long_offsets_are_kept(run: Cli, name: str)
     assert "after 30 minutes (offsets.retention.minutes)" in refused.err
 
 
-def test_kafkas_default_counts_where_the_brokers_setting_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(*_: Any) -> None:
-        raise BrokerError("CLUSTER_AUTHORIZATION_FAILED")
+def refuse_to_describe(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def describe_configs(_admin: AdminClient, asked: Sequence[Any], **_: float) -> Mapping[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {resource: Future() for resource in asked}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(code)))
+        return answers
 
-    monkeypatch.setattr(work.Cluster, "admin", forbidden)
-    assert work._offsets_retention_ms(work.Cluster("-")) == 7 * 86_400_000
+    monkeypatch.setattr(AdminClient, "describe_configs", describe_configs)
+
+
+def test_kafkas_default_counts_where_the_brokers_setting_may_not_be_read(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_describe(monkeypatch, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    assert work._offsets_retention_ms(work.Cluster(broker)) == 7 * 86_400_000
+
+
+def test_no_retention_is_assumed_where_reading_the_setting_fails_for_another_reason(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_describe(monkeypatch, KafkaError.UNSUPPORTED_VERSION)
+    with pytest.raises(BrokerError, match="UNSUPPORTED_VERSION"):
+        work._offsets_retention_ms(work.Cluster(broker))
 
 
 def test_wrong_calls_are_refused(run: Cli, broker: str) -> None:

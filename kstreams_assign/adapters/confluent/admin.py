@@ -32,6 +32,7 @@ _NONE: frozenset[int] = frozenset()
 _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _INVALID = frozenset({KafkaError.INVALID_CONFIG})
+_NOT_ALLOWED = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own code
 
 _LEARN_S = 2.0
@@ -146,9 +147,9 @@ class ClusterAdmin:
         return None if entry is None else str(entry.value)
 
     def broker_settings(self, key: str, timeout_s: float) -> frozenset[str]:
-        """Return the values that the brokers have for a setting. Needs the right to describe the cluster's settings.
+        """Return the values that the brokers have for a setting.
 
-        Raises ``BrokerUnavailable``, ``BrokerError``.
+        Empty without the right to describe the cluster's settings. Raises ``BrokerUnavailable``, ``BrokerError``.
         """
         deadline = time.monotonic() + timeout_s
         self._contact.make(deadline)
@@ -157,9 +158,11 @@ class ClusterAdmin:
         resources = [ConfigResource(ConfigResource.Type.BROKER, str(number)) for number in brokers]
 
         def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
-            return self._admin.describe_configs(resources, request_timeout=left_s)
+            # librdkafka takes one broker a call.
+            calls = [self._admin.describe_configs([resource], request_timeout=left_s) for resource in resources]
+            return {resource: answer for call in calls for resource, answer in call.items()}
 
-        answers = self._answers("describe settings of", ask, deadline)
+        answers = self._answers("describe settings of", ask, deadline, tolerated=_NOT_ALLOWED)
         return frozenset(str(entries[key].value) for entries in answers.values() if key in entries)
 
     def settings_of(self, topics: Iterable[str], key: str, timeout_s: float) -> dict[str, str | None]:

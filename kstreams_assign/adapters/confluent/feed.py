@@ -48,12 +48,15 @@ _NEEDED: Mapping[str, Setting] = {
 }
 
 
-def _queue_settings(buffer_bytes: int, min_messages: int) -> dict[str, Setting]:
-    """Return how much is fetched ahead. A small buffer also gets small answers, which may grow when decompressed."""
+def _queue_settings(buffer_bytes: int, min_messages: int, message_bytes: int) -> dict[str, Setting]:
+    """Return how much is fetched ahead. A small buffer also gets small answers, which may grow when decompressed.
+
+    An answer has room for ``message_bytes``, or librdkafka refuses to make the consumer.
+    """
     settings: dict[str, Setting] = {"queued.max.messages.kbytes": max(1, buffer_bytes >> 10)}
     if buffer_bytes < BUFFER_BYTES:
         settings["queued.min.messages"] = max(1, min(min_messages, buffer_bytes // _RECORD_OVERHEAD_BYTES))
-        settings["fetch.max.bytes"] = max(_FETCH_BYTES_MIN, buffer_bytes // 16)
+        settings["fetch.max.bytes"] = max(_FETCH_BYTES_MIN, message_bytes, buffer_bytes // 16)
     return settings
 
 
@@ -86,7 +89,9 @@ class Feed:
         max_bytes: int = BATCH_BYTES_MAX,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        tuning = {**tuning, **_queue_settings(buffer_bytes, int(tuning.get("queued.min.messages", 100_000)))}
+        min_messages = int(tuning.get("queued.min.messages", 100_000))
+        message_bytes = int((client or {}).get("message.max.bytes", 0))
+        tuning = {**tuning, **_queue_settings(buffer_bytes, min_messages, message_bytes)}
         isolation = "read_committed" if read_committed or asks_read_committed(client or {}) else "read_uncommitted"
         ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
         settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, tuning, ours)

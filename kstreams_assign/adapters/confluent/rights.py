@@ -7,7 +7,9 @@ does not say which topic it was. What must not live here: what a missing right m
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
@@ -22,15 +24,22 @@ _ASK_S = 3.0
 def forbidden_topics(
     bootstrap_servers: str, client: Mapping[str, str] | None, topics: Collection[str]
 ) -> Sequence[str]:
-    """Return those of existing topics that this client may not write to; none if the brokers do not answer in 3 s."""
+    """Return the topics that this client may not write to, as far as the brokers say so within 3 s."""
     settings = merged(ClientRole.ADMIN, bootstrap_servers, client, {}, {})
     try:
         admin: AdminClient = made(AdminClient, settings, client, f"admin client of {bootstrap_servers}")
         answers = admin.describe_topics(
             TopicCollection(sorted(topics)), include_authorized_operations=True, request_timeout=_ASK_S
         )
-        described = {topic: answer.result(_ASK_S) for topic, answer in answers.items()}
-    except (KStreamsAssignError, KafkaException, FutureTimeoutError):
+    except (KStreamsAssignError, KafkaException):
         return ()
-    rights = {topic: description.authorized_operations for topic, description in described.items()}
-    return [topic for topic, allowed in rights.items() if allowed is not None and AclOperation.WRITE not in allowed]
+    return [topic for topic, answer in answers.items() if _forbids_writes(answer)]
+
+
+def _forbids_writes(answer: Future[Any]) -> bool:
+    """Whether the answer has rights, without that to write; an answer for a topic that does not exist has none."""
+    try:
+        allowed = answer.result(_ASK_S).authorized_operations
+    except (KafkaException, FutureTimeoutError):
+        return False
+    return allowed is not None and AclOperation.WRITE not in allowed

@@ -26,12 +26,8 @@ _ENDS = "\x00"  # confluent-kafka writes a zero byte behind it
 
 
 def committed_metadata(admin: Admin, group: str, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, str]:
-    """Return what was committed last, by a connected client; empty where that was nothing.
-
-    Raises ``BrokerUnavailable``, ``BrokerError``.
-    """
-    with translated(f"committed metadata of {group}"):
-        answers = admin.list_group_offsets({group: [KafkaTopicPartition(*at) for at in partitions]})[group]
+    """Return what was committed last, empty where that was nothing. Raises kafka-python's errors."""
+    answers = admin.list_group_offsets({group: [KafkaTopicPartition(*at) for at in partitions]})[group]
     return {TopicPartition(*at): (answer.metadata or "").rstrip(_ENDS) for at, answer in answers.items()}
 
 
@@ -80,7 +76,9 @@ class CommittedMetadata:
                 threading.Event().wait(_RETRY_S)
 
     def _read(self, wanted: list[TopicPartition]) -> dict[TopicPartition, str]:
-        return committed_metadata(self._connected(), self._group_id, wanted)
+        admin = self._connected()
+        with translated(f"committed metadata of {self._group_id}"):
+            return committed_metadata(admin, self._group_id, wanted)
 
     def _connected(self) -> Admin:
         if self._admin is None:

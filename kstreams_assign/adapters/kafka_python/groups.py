@@ -7,12 +7,10 @@ the answer on. What must not live here: what the bytes mean.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
 
@@ -21,14 +19,15 @@ from kstreams_assign.adapters.kafka_python.committed_metadata import committed_m
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.streams_groups import (
     ABSENT,
-    COORDINATOR_MOVED,
-    RETRY_S,
     StreamsAdmin,
+    ask_while_moving,
     describe_streams_group,
 )
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import DescribedStreamsGroup
 from kstreams_assign.wire.streams_heartbeat import HEARTBEAT_API_KEY
+
+T = TypeVar("T")
 
 GONE = "Dead"
 
@@ -69,26 +68,21 @@ class GroupDescriber:
 
     def describe(self, group: str) -> DescribedGroup | None:
         """The group, or None where the brokers know no classic group of that name. Raises ``BrokerUnavailable``."""
-        with translated(f"describe group {group}"):
-            answer = self._answer(group)
+        answer = self._ask(group, f"describe group {group}", lambda: self._described(group))
         if answer.error_code in ABSENT or answer.group_state == GONE:
             return None
         members = tuple(_member(member) for member in answer.members)
         return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
 
-    def _answer(self, group: str) -> Any:
-        """Ask again while there is no coordinator: a cluster without groups creates and loads its topic first."""
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                answer = self._admin.describe_groups([group])[group]
-                if answer.error_code and answer.error_code not in ABSENT:
-                    raise kafka_errors.for_code(answer.error_code)
-                return answer
-            except COORDINATOR_MOVED:
-                if time.monotonic() >= deadline:
-                    raise
-                threading.Event().wait(RETRY_S)
+    def _described(self, group: str) -> Any:
+        """Ask once. Raises kafka-python's errors."""
+        answer = self._admin.describe_groups([group])[group]
+        if answer.error_code and answer.error_code not in ABSENT:
+            raise kafka_errors.for_code(answer.error_code)
+        return answer
+
+    def _ask(self, group: str, doing: str, ask: Callable[[], T]) -> T:
+        return ask_while_moving(self._admin, group, self._timeout_s, doing, ask)
 
     def describe_streams(self, group: str) -> DescribedStreamsGroup | None:
         """The streams group (KIP-1071), or None where there is none of that name. Raises ``BrokerUnavailable``."""
@@ -106,12 +100,16 @@ class GroupDescriber:
 
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
-        return committed_metadata(self._admin, group, partitions)
+        wanted = list(partitions)
+        return self._ask(
+            group, f"committed metadata of {group}", lambda: committed_metadata(self._admin, group, wanted)
+        )
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
         """Return all offsets that the group has committed. Raises ``BrokerUnavailable``, ``BrokerError``."""
-        with translated(f"committed offsets of {group}"):
-            answers = self._admin.list_group_offsets(group)[group]
+        answers = self._ask(
+            group, f"committed offsets of {group}", lambda: self._admin.list_group_offsets(group)[group]
+        )
         return {TopicPartition(*at): answer.offset for at, answer in answers.items() if answer.offset >= 0}
 
     def types(self) -> dict[str, str]:

@@ -18,9 +18,17 @@ def _unless_0(value: str) -> int | None:
     return int(value) or None
 
 
+_NEVER_MS = 2**31 - 1
+
+
+def _never_unless_positive(value: str) -> int:
+    """librdkafka's -1 and 0 turn its timer off; kafka-python would ask without a pause."""
+    return int(value) if int(value) > 0 else _NEVER_MS
+
+
 _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client.id": ("client_id", str),
-    "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
+    "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", _never_unless_positive),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
     "socket.send.buffer.bytes": ("send_buffer_bytes", _unless_0),
     "socket.receive.buffer.bytes": ("receive_buffer_bytes", _unless_0),

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest
@@ -38,6 +38,8 @@ from kstreams_assign.wire import (
 )
 from kstreams_assign.wire.streams_describe import DESCRIBE_API_KEY
 from kstreams_assign.wire.streams_heartbeat import HEARTBEAT_API_KEY
+
+T = TypeVar("T")
 
 VERSION_MAX = 1
 RETRY_S = 0.1
@@ -159,22 +161,32 @@ def streams_coordinator(
         yield StreamsCoordinator(admin)
 
 
-def describe_streams_group(admin: StreamsAdmin, group: str, timeout_s: float) -> DescribedStreamsGroup | None:
-    """Return the group, or ``None`` where the brokers have no streams group of that name.
+def ask_while_moving(admin: StreamsAdmin, group: str, timeout_s: float, doing: str, ask: Callable[[], T]) -> T:
+    """Return what ``ask`` returns; ask again while the coordinator moves or loads, for ``timeout_s`` at most.
 
-    Ask again while the coordinator moves or loads. Raises ``BrokerUnavailable``, ``BrokerError``,
-    ``MalformedUserData``.
+    A cluster without groups first creates and loads its topic. A coordinator that did not answer is forgotten, so this
+    or the next question looks it up. Raises ``BrokerUnavailable``, ``BrokerError``.
     """
     deadline = time.monotonic() + timeout_s
     while True:
-        with translated(f"describe streams group {group}"):
+        with translated(doing):
             try:
-                return _described(admin, group)
-            except COORDINATOR_MOVED:
+                return ask()
+            except kafka_errors.RetriableError as cause:
                 admin.forget_coordinator(group)
-                if time.monotonic() >= deadline:
+                if not isinstance(cause, COORDINATOR_MOVED) or time.monotonic() >= deadline:
                     raise
         threading.Event().wait(RETRY_S)
+
+
+def describe_streams_group(admin: StreamsAdmin, group: str, timeout_s: float) -> DescribedStreamsGroup | None:
+    """Return the group, or ``None`` where the brokers have no streams group of that name.
+
+    Raises ``BrokerUnavailable``, ``BrokerError``, ``MalformedUserData``.
+    """
+    return ask_while_moving(
+        admin, group, timeout_s, f"describe streams group {group}", lambda: _described(admin, group)
+    )
 
 
 def _described(admin: StreamsAdmin, group: str) -> DescribedStreamsGroup | None:
