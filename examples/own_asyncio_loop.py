@@ -10,7 +10,7 @@ import sys
 import uuid
 from contextlib import suppress
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as At
 
 from kstreams_assign import (
@@ -35,6 +35,7 @@ class Shouting:
         self.producer = Producer({"bootstrap.servers": SERVERS})
         self.tasks: dict[TaskId, asyncio.Task[None]] = {}
         self.processed: dict[TopicPartition, int] = {}
+        self.lost_output: KafkaError | None = None
 
     async def listen(self) -> None:
         """Follow the group until this coroutine is cancelled."""
@@ -64,12 +65,18 @@ class Shouting:
         try:
             while True:
                 for record in await asyncio.to_thread(consumer.consume, 500, 0.1):
-                    value, offset = record.value(), record.offset()
-                    if record.error() is None and offset is not None:
-                        self.producer.produce("shout-out", value and value.upper(), record.key())
-                        self.processed[source] = offset + 1
+                    self.work(source, record)
         finally:
             consumer.close()
+
+    def work(self, source: TopicPartition, record: Message) -> None:
+        value, offset = record.value(), record.offset()
+        if record.error() is None and offset is not None:
+            self.producer.produce("shout-out", value and value.upper(), record.key(), on_delivery=self.delivered)
+            self.processed[source] = offset + 1
+
+    def delivered(self, error: KafkaError | None, _sent: Message) -> None:
+        self.lost_output = self.lost_output or error
 
     async def end(self, task: TaskId) -> None:
         coroutine = self.tasks.pop(task)
@@ -78,13 +85,14 @@ class Shouting:
             await coroutine
 
     async def commit(self) -> None:
-        if self.processed:
+        offsets = dict(self.processed)  # during the flush, the tasks process and produce more
+        if offsets:
             await asyncio.to_thread(self.producer.flush)
-            offsets, self.processed = self.processed, {}
-            try:
+            if self.lost_output is not None:  # started again, the loop reads the input of the lost output again
+                raise KafkaException(self.lost_output)
+            with suppress(CommitDeferred):  # the group rebalances: with the next assignment
                 await asyncio.to_thread(self.member.commit, offsets)
-            except CommitDeferred:  # the group rebalances: with the next assignment
-                self.processed = {**offsets, **self.processed}
+                self.processed = {p: done for p, done in self.processed.items() if done != offsets.get(p)}
 
 
 async def main() -> None:
@@ -100,4 +108,5 @@ async def main() -> None:
         await shouting.commit()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

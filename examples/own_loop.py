@@ -48,6 +48,7 @@ class Loop:
         self.inputs: dict[TaskId, TopicPartition] = {}
         self.active: Mapping[TaskId, tuple[TopicPartition, ...]] = {}
         self.processed: dict[TopicPartition, int] = {}
+        self.lost_output: KafkaError | None = None
         self.may_commit = True
 
     def turn(self) -> None:
@@ -120,17 +121,23 @@ class Loop:
         count = self.counts[task][word] = self.counts[task].get(word, 0) + 1
         changelog = self.member.changelogs(task)["counts"]
 
-        def acknowledged(_error: KafkaError | None, sent: Message) -> None:
+        def acknowledged(error: KafkaError | None, sent: Message) -> None:
+            self.delivered(error, sent)
             offset = sent.offset()
-            if offset is not None:
+            if error is None and offset is not None:
                 self.position[task] = offset + 1
 
         self.producer.produce(changelog.topic, b"%d" % count, word, changelog.partition, acknowledged)
-        self.producer.produce(f"{APPLICATION}-counts", b"%d" % count, word)
+        self.producer.produce(f"{APPLICATION}-counts", b"%d" % count, word, on_delivery=self.delivered)
+
+    def delivered(self, error: KafkaError | None, _sent: Message) -> None:
+        self.lost_output = self.lost_output or error
 
     def commit(self) -> None:
         if self.processed:
             self.producer.flush()
+            if self.lost_output is not None:  # started again, the loop reads the input of the lost output again
+                raise SystemExit(f"an output was not delivered: {self.lost_output}")
             with suppress(CommitDeferred):  # the group rebalances: with the next assignment
                 self.member.commit(self.processed)
                 self.processed = {}
@@ -147,11 +154,16 @@ def partition_of(record: Message) -> TopicPartition:
     return TopicPartition(record.topic() or "", record.partition() or 0)  # a consumed record has both
 
 
-stopping: list[bool] = []
-signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
-topology = [SubtopologyShape((f"{APPLICATION}-words",), (Store("counts"),))]
-with GroupMember(CONFIG, topology, uuid.uuid5(uuid.NAMESPACE_DNS, NAME)) as member:
-    loop = Loop(member)
-    while not stopping:
-        loop.turn()
-    loop.commit()
+def main() -> None:
+    stopping: list[bool] = []
+    signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
+    topology = [SubtopologyShape((f"{APPLICATION}-words",), (Store("counts"),))]
+    with GroupMember(CONFIG, topology, uuid.uuid5(uuid.NAMESPACE_DNS, NAME)) as member:
+        loop = Loop(member)
+        while not stopping:
+            loop.turn()
+        loop.commit()
+
+
+if __name__ == "__main__":
+    main()

@@ -240,9 +240,11 @@ class RecordRefused(DeliveryFailed):
     ``on_error`` of its subtopology sets the input record aside.
 
     ``topic``, ``partition`` (-1 if none was chosen) and ``key`` are the record's, ``size_bytes`` is that of key and
-    value. ``absent`` says whether the topic or the partition does not exist, ``too_large`` whether it is the size.
-    ``forbidden``: the topic takes no record from this client, as a right is missing. ``invalid``: the topic takes other
-    records but never this one, for example a record without a key where the topic is compacted.
+    value, and of the headers of a record that the client refuses itself. ``absent`` says whether the topic or the
+    partition does not exist, ``too_large`` whether it is the size. ``forbidden``: the topic takes no record from this
+    client, as a right is missing. ``invalid``: the topic takes other records but never this one, for example a record
+    without a key where the topic is compacted; ``untimely`` if the reason is its timestamp. ``contents`` has
+    ``hash((key, value))`` of each record that may be to blame.
     """
 
     def __init__(
@@ -257,6 +259,8 @@ class RecordRefused(DeliveryFailed):
         size_bytes: int = 0,
         forbidden: bool = False,
         invalid: bool = False,
+        untimely: bool = False,
+        contents: frozenset[int] = frozenset(),
     ) -> None:
         super().__init__(text)
         self.topic = topic
@@ -267,6 +271,8 @@ class RecordRefused(DeliveryFailed):
         self.size_bytes = size_bytes
         self.forbidden = forbidden
         self.invalid = invalid
+        self.untimely = untimely
+        self.contents = contents
 
     def of_task(self, task: str) -> RecordRefused:
         """Return the same error with the task in its text."""
@@ -280,6 +286,8 @@ class RecordRefused(DeliveryFailed):
             size_bytes=self.size_bytes,
             forbidden=self.forbidden,
             invalid=self.invalid,
+            untimely=self.untimely,
+            contents=self.contents,
         )
 
 

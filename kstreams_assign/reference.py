@@ -317,7 +317,6 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
     "Task.every": {"ConfigError": "The interval, the clock or the function is wrong."},
-    "Timers.set": {"ConfigError": "The time or the name is out of range."},
     "Store": {"ConfigError": "``ttl_ms`` or ``ttl_clock`` is not possible, or ``ttl_ms`` stands beside ``source``."},
     "TopologyTestDriver": {
         "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
@@ -340,7 +339,7 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Batch": _UNREADABLE,
     "TypedKeyValueStore": _CODED,
     "TypedTimestampedKeyValueStore": _CODED,
-    "Sink": {**_CODED, "ConfigError": "A timestamp or a partition is negative."},
+    "Sink": _CODED,
     "InputTopic": {**_DRIVEN, "SerializationError": "The serde cannot write the key or value."},
     "OutputTopic": _UNREADABLE,
     "Serdes.dataclass": {"ConfigError": "The class is no dataclass, or has a field that JSON cannot hold."},

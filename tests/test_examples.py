@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import runpy
 import signal
 import struct
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from kstreams_assign import TopicPartition
+from kstreams_assign import TaskId, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.adapters.kafka_python import describes_groups
 
@@ -139,6 +145,74 @@ def test_a_loop_of_ones_own_hands_its_counts_over_to_a_second_process_and_back(b
             until_it_has_a_task(second)
             counted_after(WORDS)
         counted_after(WORDS)
+
+
+class CommitsCounted:
+    """The membership of a loop's own, as far as the test needs it."""
+
+    def __init__(self) -> None:
+        self.commits = []
+
+    def changelogs(self, _task):
+        return {"counts": TopicPartition("own-loop-counts-changelog", 0)}
+
+    def commit(self, offsets) -> None:
+        self.commits.append(dict(offsets))
+
+
+def names_of(example: str, monkeypatch) -> dict[str, Any]:
+    """What an example defines; no broker is where it connects to."""
+    monkeypatch.setattr(sys, "argv", [example, "127.0.0.1:1", "name"])
+    return runpy.run_path(str(EXAMPLES / example))
+
+
+class FlushedProducer:
+    """A producer whose deliveries are known when it is flushed: those to the topic ``lost`` have failed."""
+
+    def __init__(self, lost: str | None, during_flush=lambda: None) -> None:
+        self._lost = lost
+        self._during_flush = during_flush
+        self._reports = []
+
+    def produce(self, topic, _value, _key, _partition=-1, on_delivery=lambda _error, _sent: None) -> None:
+        lost = topic == self._lost
+        error = KafkaError(KafkaError._MSG_TIMED_OUT) if lost else None
+        self._reports.append(partial(on_delivery, error, SimpleNamespace(offset=lambda: None if lost else 7)))
+
+    def flush(self) -> None:
+        self._during_flush()
+        for report in self._reports:
+            report()
+
+
+@pytest.mark.parametrize("lost", ["own-loop-counts-changelog", "own-loop-counts", None])
+def test_a_loop_of_ones_own_commits_no_input_whose_output_was_lost(monkeypatch, lost):
+    loop = names_of("own_loop.py", monkeypatch)["Loop"](CommitsCounted())
+    loop.producer = FlushedProducer(lost)
+    task, source = TaskId(0, 0), TopicPartition("own-loop-words", 0)
+    loop.counts[task], loop.position[task], loop.processed[source] = {}, 0, 1
+    loop.count(task, b"word")
+    with pytest.raises(SystemExit, match=r"an output was not delivered: .*_MSG_TIMED_OUT") if lost else nullcontext():
+        loop.commit()
+    assert loop.member.commits == ([] if lost else [{source: 1}])
+    assert loop.position[task] == (0 if lost == "own-loop-counts-changelog" else 8)
+
+
+@pytest.mark.parametrize("lost", ["shout-out", None])
+def test_an_asyncio_loop_commits_what_was_delivered_and_nothing_else(monkeypatch, lost):
+    source = TopicPartition("shout-in", 0)
+
+    async def commit() -> None:
+        shouting = names_of("own_asyncio_loop.py", monkeypatch)["Shouting"](CommitsCounted())
+        shouting.producer = FlushedProducer(lost, lambda: shouting.processed.update({source: 5}))
+        record = SimpleNamespace(key=lambda: b"key", value=lambda: b"quiet", offset=lambda: 0, error=lambda: None)
+        shouting.work(source, record)
+        with pytest.raises(KafkaException, match="_MSG_TIMED_OUT") if lost else nullcontext():
+            await shouting.commit()
+        assert shouting.member.commits == ([] if lost else [{source: 1}])
+        assert shouting.processed == {source: 5}, "what was processed during the flush waits for the next commit"
+
+    asyncio.run(commit())
 
 
 def test_an_asyncio_loop_shouts_on_while_a_second_process_comes_and_goes(broker, tmp_path):

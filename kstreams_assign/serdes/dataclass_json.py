@@ -60,7 +60,7 @@ def _compiled(kind: type[Any]) -> Serde[Any]:
 
 def _class_reader(kind: type, readers: dict[type, Read]) -> Read:
     """Return what makes an object of a JSON value; ``readers`` has those of the classes that it is part of."""
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     members: list[_Member] = []
 
     def read(value: Any) -> Any:
@@ -80,6 +80,17 @@ def _class_reader(kind: type, readers: dict[type, Read]) -> Read:
     readers[kind] = read  # before its fields: one of them may be of this class
     members += [_member(kind, each, hints[each.name], readers) for each in fields(kind)]
     return read
+
+
+def _types(kind: type) -> Mapping[str, Any]:
+    """Return the types that a class declares, by field. Raises ``ConfigError`` for one whose name leads nowhere."""
+    try:
+        return get_type_hints(kind)
+    except (AttributeError, NameError, SyntaxError, TypeError) as cause:
+        raise ConfigError(
+            f"{kind.__name__}: the type of a field cannot be found: {cause}; import or define each type at the top of "
+            f"the module {kind.__module__}, not below TYPE_CHECKING and not in a function"
+        ) from cause
 
 
 def _member(kind: type, field: Field[Any], hint: Any, readers: dict[type, Read]) -> _Member:
@@ -113,7 +124,7 @@ def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
 
     An object and not a dict, as JSON keeps the order of fields and sorts the members of dicts.
     """
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     members: list[tuple[str, Write | None]] = []
 
     def write(value: Any) -> Any:

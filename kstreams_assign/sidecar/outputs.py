@@ -7,7 +7,7 @@ refusals are known again (``worker.refused_outputs``), and requests that wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kstreams_assign.errors import RecordRefused, SidecarRefused
 from kstreams_assign.model import TaskId
@@ -19,6 +19,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.locating import partition_of
 from kstreams_assign.worker.on_error import Response
+from kstreams_assign.worker.refused_outputs import Output
 
 _NO_OFFSET = -1
 
@@ -40,20 +41,21 @@ class SessionOutputs:
 
     # --- at a commit ---------------------------------------------------------------------
 
-    def refuse_output(self, writers: Collection[TaskId], cause: RecordRefused) -> bool:
+    def refuse_output(self, outputs: Sequence[Output], cause: RecordRefused) -> bool:
         """A commit meets a refused output: remember it. False: no output is to blame, and the worker cannot go on."""
-        if not writers or not self._bad_records.may_be_left_out(cause):
+        blamed = self._bad_records.to_blame(outputs, cause)
+        if not blamed:
             return False
-        self._bad_records.remember(cause)
-        set_aside = all(map(self._bad_records.sets_aside, writers))
+        self._bad_records.remember(cause, blamed)
+        set_aside = all(self._bad_records.sets_aside(task) for task, _ in blamed)
         advice = "the output is set aside when it is emitted again" if set_aside else "leave that output out"
         self._failing = refused("commit_failed" if set_aside else "output_refused", self._report(cause, advice))
         return True
 
     def refuse_write(self, task: TaskId, store: str, cause: RecordRefused) -> bool:
         """A commit meets a value that is too large for a changelog: remember the limit. Otherwise as above."""
-        bytes_max = self._bad_records.bytes_max_of(cause.topic)
-        if not self._bad_records.may_be_left_out(cause) or not cause.too_large or bytes_max is None:
+        bytes_max = self._bad_records.bytes_max_of(cause.topic) if cause.too_large else None
+        if bytes_max is None or cause.size_bytes + RECORD_OVERHEAD_BYTES <= bytes_max:
             return False
         self._write_limits[task.subtopology, store] = bytes_max - RECORD_OVERHEAD_BYTES
         self._failing = refused("output_refused", self._report(cause, "put a smaller value"))

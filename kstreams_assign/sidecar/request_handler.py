@@ -11,7 +11,7 @@ what is sealed stays as it was.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
@@ -45,6 +45,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop
+from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.running import Running
 
 
@@ -180,8 +181,8 @@ class RequestHandler(Labour):
             _refuse_all(committing, "commit_failed", f"the commit ended as {end.value}; go on from the last one")
         self._finish_closing()
 
-    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
-        return self._outputs.refuse_output(writers, refused)
+    def sets_output_aside(self, outputs: Sequence[Output], refused: RecordRefused) -> bool:
+        return self._outputs.refuse_output(outputs, refused)
 
     def refuses_write(self, task: TaskId, store: str, refused: RecordRefused) -> bool:
         return self._outputs.refuse_write(task, store, refused)

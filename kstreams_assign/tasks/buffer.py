@@ -48,6 +48,8 @@ The garbage collector does not track a plain tuple of bytes and numbers, but it 
 """
 
 
+EARLIEST_MS = 1
+"""The time that a row of the time 0 is sent with: librdkafka takes 0 for the current time."""
 _key_of, _value_of = itemgetter(1), itemgetter(2)
 _NONE_LAST: Mapping[str, AbstractSet[bytes]] = {}
 

@@ -56,7 +56,7 @@ def dead_letter(topic: str, record: Record, failure: Failure, bytes_max: int) ->
     left_out: list[str] = []
     headers: list[tuple[str, bytes | None]] = [*own, *about]
     for part in ("value", "headers", "key"):
-        if _size_bytes(key, value, headers) <= bytes_max:
+        if content_bytes(key, value, headers) + RECORD_OVERHEAD_BYTES <= bytes_max:
             break
         if part == "value" and value is not None:
             left_out.append(f"value of {len(value):,} bytes")
@@ -83,11 +83,12 @@ def _about(record: Record, failure: Failure) -> list[tuple[str, bytes | None]]:
     return [(name, None if text is None else text.encode(errors="backslashreplace")) for name, text in texts.items()]
 
 
-def _size_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """An upper bound of what the record needs in a batch of its own."""
-    parts = [key, value, *(value for _, value in headers)]
-    names = sum(len(name.encode(errors="replace")) + _HEADER_OVERHEAD_BYTES for name, _ in headers)
-    return sum(len(part) for part in parts if part is not None) + names + RECORD_OVERHEAD_BYTES
+def content_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return an upper bound of what key, value and headers need in a batch, beside ``RECORD_OVERHEAD_BYTES``."""
+    size = len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += len(name.encode(errors="replace")) + len(content or b"") + _HEADER_OVERHEAD_BYTES
+    return size
 
 
 class DeadLetter(NamedTuple):

@@ -105,6 +105,7 @@ class MemoryBroker:
                 absent=True,
                 size_bytes=len(key or b"") + len(value or b""),
                 invalid=True,
+                contents=frozenset({hash((key, value))}),
             )
 
     # --- reading -----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kstreams_assign.errors import DeliveryFailed, TransactionAborted
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.buffer import Row
+from kstreams_assign.tasks.buffer import EARLIEST_MS, Row
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.testing.broker import MemoryBroker
 
@@ -123,7 +123,8 @@ class MemoryProducer:
         number = self._broker.place(topic, key, partition)
         if number >= self._broker.partition_counts()[topic]:
             return None
-        return topic, key, value, headers, number, timestamp_ms or self._now_ms()
+        time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms or EARLIEST_MS
+        return topic, key, value, headers, number, time_ms
 
 
 class MemoryTransactions(MemoryProducer):

@@ -7,20 +7,20 @@ guilty record of a batch is identified (``labour``), and the bytes of a dead let
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused, SerializationError
 from kstreams_assign.events import Event, EventListener, RecordSetAsideEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import Row
-from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES, Failure, dead_letter
+from kstreams_assign.tasks.dead_letters import Failure, dead_letter
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.on_error import CHOICES, OnError, Response
-from kstreams_assign.worker.refused_outputs import RefusedOutputs
+from kstreams_assign.worker.refused_outputs import Output, RefusedOutputs, to_blame
 
 CAUSES_MAX = 1_000
 """Causes that are remembered, so that each is logged once; further causes are counted only."""
@@ -99,32 +99,24 @@ class BadRecords:
         self._dead_letters.add(task, 1)
         return (dead_letter(self._topic, record, failure, self.bytes_max_of(self._topic) or MESSAGE_BYTES_MAX),)
 
-    def remember_refusal(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
-        """Remember an output that can never be delivered; return whether its input record can be set aside.
-
-        All ``writers`` may set records aside.
-        """
-        if not writers or not all(map(self.sets_aside, writers)) or not self.may_be_left_out(refused):
+    def remember_refusal(self, outputs: Sequence[Output], refused: RecordRefused) -> bool:
+        """Remember the outputs that can never be delivered; return whether their input records can be set aside."""
+        blamed = self.to_blame(outputs, refused)
+        if not blamed or not all(self.sets_aside(task) for task, _ in blamed):
             return False
-        self.remember(refused)
+        self.remember(refused, blamed)
         return True
 
-    def remember(self, refused: RecordRefused) -> None:
-        """Remember an output, or the whole topic where no record may be written there."""
-        self._refused.remember(refused, self._now_ms())
+    def remember(self, refused: RecordRefused, outputs: Sequence[Output]) -> None:
+        """Remember outputs, or their whole topic where no record may be written there."""
+        self._refused.remember(refused, outputs, self._now_ms())
 
-    def may_be_left_out(self, refused: RecordRefused) -> bool:
-        """Return whether an output is to blame that the others can do without.
-
-        A dead letter is not, and a topic that does not exist may be created. A broker refuses all records of a batch
-        because of their sizes together, so the largest of them is guilty only if it would not fit alone.
-        """
+    def to_blame(self, outputs: Sequence[Output], refused: RecordRefused) -> Sequence[Output]:
+        """Return those of the outputs that are refused and that the others can do without; a dead letter is none."""
         if refused.topic == self._topic:
-            return False
-        if not refused.too_large:
-            return refused.forbidden or refused.invalid
-        bytes_max = self.bytes_max_of(refused.topic)
-        return bytes_max is not None and refused.size_bytes + RECORD_OVERHEAD_BYTES > bytes_max
+            return []
+        bytes_max = self.bytes_max_of(refused.topic) if refused.too_large else None
+        return to_blame(refused, outputs, bytes_max, wall_ms())
 
     @property
     def remembers_refusals(self) -> bool:

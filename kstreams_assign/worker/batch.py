@@ -36,7 +36,7 @@ class Batch(Sequence[Record]):
     def __init__(self, records: Sequence[Record], at_work: AtWork) -> None:
         self._records = records
         self._at_work = at_work
-        at_work.record = records[0]
+        at_work.begin(records)
 
     def pairs(self, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Iterator[tuple[K | None, V | None]]:
         """Decode the batch, then iterate over its keys and values; each pair's record becomes the current record.

@@ -5,7 +5,7 @@ What must not live here: which entries have expired (``tasks.expiry``), and when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import WriteBuffer
@@ -35,7 +35,7 @@ class _Unexpired(KeyValueStore):
         stored = super().get(key)
         return None if stored is None or stored < self._horizon() else stored
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         limit = self._horizon()
         return [None if stored is None or stored < limit else stored for stored in super().get_many(keys)]
 

@@ -25,13 +25,13 @@ CLOSED = "the worker is not running"
 
 
 class TableReads:
-    """Reads one table from any thread. ``failed`` gets an error of the database; the table is refused by then.
+    """Reads one table from any thread. ``failed`` gets a database and its error.
 
     Every read raises ``StateError`` while the table is refused. It is never a ``StoreDamaged``: the table is damaged,
     and not the stores of the task that reads it.
     """
 
-    def __init__(self, name: str, failed: Callable[[StateError], None]) -> None:
+    def __init__(self, name: str, failed: Callable[[TaskStores, StateError], None]) -> None:
         self.name = name
         self._failed = failed
         self._stores: TaskStores | None = None
@@ -105,7 +105,7 @@ class TableReads:
             try:
                 entries = stores.range(self.name, start, end, reverse=reverse)
             except StateError as error:
-                self._failed(error)
+                self._failed(stores, error)
                 raise StateError(f"global table {self.name} cannot be read: {error}") from error
         return self._entries(stores, entries, lives)
 
@@ -131,7 +131,7 @@ class TableReads:
         with self._guard:
             is_news = self._stores is stores
         if is_news:
-            self._failed(error)
+            self._failed(stores, error)
         raise StateError(f"global table {self.name} cannot be read: {self._refused or error}") from error
 
 
@@ -139,49 +139,49 @@ class TableStores:
     """The open database of one table (``tasks.stores.TaskStores``). Used by the thread that writes."""
 
     def __init__(self, stores: TaskStores, reads: TableReads) -> None:
-        self._stores = stores
+        self.database = stores
         self._reads = reads
 
     def allow_reads(self) -> None:
         """Let readers read. Raises ``StateError`` if the database cannot be prepared for that."""
-        self._stores.write({}, {})  # a database in bulk mode is opened again by it, and not later, under the readers
-        self._reads.allow(self._stores)
+        self.database.write({}, {})  # a database in bulk mode is opened again by it, and not later, under the readers
+        self._reads.allow(self.database)
 
     def get(self, store: str, key: bytes) -> bytes | None:
-        return self._stores.get(store, key)
+        return self.database.get(store, key)
 
     def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._stores.get_many(store, keys)
+        return self.database.get_many(store, keys)
 
     def range(
         self, store: str, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        return self._stores.range(store, start, end, reverse=reverse)
+        return self.database.range(store, start, end, reverse=reverse)
 
     def approximate_count(self, store: str) -> int:
-        return self._stores.approximate_count(store)
+        return self.database.approximate_count(store)
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        return self._stores.offsets()
+        return self.database.offsets()
 
     def write(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
-        self._stores.write(writes, offsets)
+        self.database.write(writes, offsets)
 
     def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
         """Write in bulk, but not under readers: the database would be closed for a moment."""
-        (self._stores.write if self._reads.allowed else self._stores.rebuild)(writes, offsets)
+        (self.database.write if self._reads.allowed else self.database.rebuild)(writes, offsets)
 
     def identities(self) -> Mapping[str, str]:
-        return self._stores.identities()
+        return self.database.identities()
 
     def identify(self, identities: Mapping[str, str]) -> None:
-        self._stores.identify(identities)
+        self.database.identify(identities)
 
     def wipe(self) -> None:
         self._reads.refuse(EMPTIED)
-        self._stores.wipe()
+        self.database.wipe()
 
     def close(self) -> None:
         if self._reads.allowed:
             self._reads.refuse(CLOSED)
-        self._stores.close()
+        self.database.close()

@@ -58,14 +58,14 @@ class TableReaders:
 
     def __init__(self, tables: Sequence[GlobalTable]) -> None:
         self.tables = tables
-        self.failures: queue.SimpleQueue[tuple[str, StateError]] = queue.SimpleQueue()
+        self.failures: queue.SimpleQueue[tuple[str, TaskStores, StateError]] = queue.SimpleQueue()
         self.reads = {table.name: self._reads(table.name) for table in tables}
         self.views: Mapping[str, ReadOnlyKeyValueStore] = {
             table.name: view_of(table, self.reads[table.name]) for table in tables
         }
 
     def _reads(self, name: str) -> TableReads:
-        return TableReads(name, lambda error: self.failures.put((name, error)))
+        return TableReads(name, lambda stores, error: self.failures.put((name, stores, error)))
 
 
 class GlobalThread:
@@ -155,8 +155,7 @@ class GlobalThread:
 
     def _turn(self) -> None:
         now_ms = monotonic_ms()
-        for name, error in self._failures().items():
-            self._handle(machine.ReadFailed(name, error))
+        self._take_failures()
         if (due_ms := self._engine.due_ms()) is not None and due_ms <= now_ms:
             self._handle(machine.Woke())
         self._count_partitions(now_ms)
@@ -169,13 +168,12 @@ class GlobalThread:
         worked_s = time.thread_time() - began_s
         self._stopping.wait(rest_s(worked_s, 0.0, restoring=False, news=news, running=self.ready))
 
-    def _failures(self) -> Mapping[str, StateError]:
-        """Return the first failure of each table: the others are of the same database, which is closed by then."""
-        failures: dict[str, StateError] = {}
+    def _take_failures(self) -> None:
+        """Take the readers' errors of databases that are open; one that was closed meanwhile has been replaced."""
         while not self._readers.failures.empty():
-            name, error = self._readers.failures.get_nowait()
-            failures.setdefault(name, error)
-        return failures
+            name, database, error = self._readers.failures.get_nowait()
+            if name in self._stores and self._stores[name].database is database:
+                self._handle(machine.ReadFailed(name, error))
 
     def _count_partitions(self, now_ms: int) -> None:
         interval_ms = COUNT_MISSED_MS if self._engine.missed else COUNT_MS

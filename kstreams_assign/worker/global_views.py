@@ -5,7 +5,7 @@ What must not live here: what a database is (``global_stores``), when a table ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kstreams_assign.errors import ConfigError
@@ -37,8 +37,9 @@ class ReadOnlyKeyValueStore(Reads):
             self._check("key", (key,), BYTES)
         return self._reads.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Return the values of many keys, in their order, with one read of the disk."""
+        keys = list(keys)
         self._check("key", keys, BYTES)
         return self._reads.get_many(keys)
 

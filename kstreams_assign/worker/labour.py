@@ -11,7 +11,7 @@ worked on in smaller pieces, until the guilty records are alone and set aside (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
@@ -29,6 +29,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
 from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
 from kstreams_assign.worker.on_error import OnError, Response
+from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task import Process
 
@@ -121,8 +122,11 @@ class Labour:
         """Whether something sealed should be committed before the interval is over."""
         return False
 
-    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
-        """Whether a refused output is set aside, or its input is, when these tasks process their input again."""
+    def sets_output_aside(self, outputs: Sequence[Output], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
+        """Whether a refused output is set aside, or its input is, when its task processes its input again.
+
+        ``outputs`` may be what is refused.
+        """
         return False
 
     def refuses_write(self, task: TaskId, store: str, refused: RecordRefused) -> bool:  # noqa: ARG002  # see the sidecar
@@ -282,8 +286,8 @@ class Functions(Labour):
         running.workspace.emit_rows(rows)
         return True
 
-    def sets_output_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
-        return self.bad_records.remember_refusal(writers, refused)
+    def sets_output_aside(self, outputs: Sequence[Output], refused: RecordRefused) -> bool:
+        return self.bad_records.remember_refusal(outputs, refused)
 
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()

@@ -66,6 +66,7 @@ class Leading:
         self._admin = admin
         self._log = log
         self._existing: dict[str, int] = {}
+        """The changelogs that were found or created, with their partitions."""
         self._counts: dict[str, int] = {}
         """The partitions of each source topic at the last decision that knew all."""
         self.standing: LeaderState | None = None
@@ -188,9 +189,9 @@ class Leading:
         wanted = lookups(topology, self._config.application_id, counts)
         try:
             repartition = {name: counts[name] for name in topology.repartition_topics}
-            self._create_missing(repartition, dict.fromkeys(repartition, REPARTITION_SETTINGS), deadline)
-            settings = changelog_settings(topology, self._config.application_id)
-            new = self._create_missing(wanted.changelog_topics, settings, deadline)
+            if repartition:  # each time: no end offset of theirs is read, so a deletion would not be noticed
+                self._create(repartition, dict.fromkeys(repartition, REPARTITION_SETTINGS), deadline)
+            new = self._create_changelogs(topology, wanted.changelog_topics, deadline)
             asked = [partition for partition in (*wanted.end_offsets, *wanted.committed) if partition.topic not in new]
             ends = self._ends(asked, deadline)
         except BrokerError as cause:
@@ -222,22 +223,19 @@ class Leading:
             self._log.emit(LookupFailedEvent(what="racks of replicas", reason=str(cause)))
             return {}
 
-    def _create_missing(
-        self, topics: Mapping[str, int], settings: Mapping[str, Mapping[str, str]], deadline: float
-    ) -> set[str]:
-        """Create the internal topics that do not exist, and return their names. Raises ``TopologyMismatch``."""
+    def _create_changelogs(self, topology: TopologyShape, topics: Mapping[str, int], deadline: float) -> set[str]:
+        """Create the changelogs that do not exist, and return their names. Raises ``TopologyMismatch``."""
         unknown = {topic: count for topic, count in topics.items() if self._existing.get(topic) != count}
         if not unknown:
             return set()
         there = self._admin.partition_counts(unknown, _left(deadline))
-        self._admin.create_topics(
-            unknown,
-            _left(deadline),
-            configs=settings,
-            replication_factor=self._config.replication_factor,
-        )
+        self._create(unknown, changelog_settings(topology, self._config.application_id), deadline)
         self._existing.update(unknown)
         return unknown.keys() - there.keys()
+
+    def _create(self, topics: Mapping[str, int], settings: Mapping[str, Mapping[str, str]], deadline: float) -> None:
+        factor = self._config.replication_factor
+        self._admin.create_topics(topics, _left(deadline), configs=settings, replication_factor=factor)
 
     def _report(self, view: GroupView, decision: Decision, seconds: float) -> None:
         self._log.emit(

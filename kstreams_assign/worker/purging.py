@@ -1,8 +1,8 @@
 """Delete consumed records from repartition topics, which nothing else limits (``retention.ms=-1``).
 
 Kafka: ``TaskManager.maybePurgeCommittedRecords``. Only committed records are deleted, at most once an interval, and no
-thread waits: one request is on its way at a time, and the next one includes what a failed one left. Used by the
-processing thread.
+thread waits: one request is on its way at a time, and the next one includes what a failed one left. A reason is
+reported once, and again if it comes back. Used by the processing thread.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Purging:
         self._log = log
         self._next_ms = now_ms() + interval_ms
         self._consumed: dict[TopicPartition, int] = {}
+        self._asked: Mapping[TopicPartition, int] = {}
+        self._reported: frozenset[str] = frozenset()
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Note that the group has committed these next offsets."""
@@ -54,16 +56,21 @@ class Purging:
         """Ask for the deletion if the interval is over and the last request is answered."""
         if self._deletions.busy:
             return
-        self._report_failures()
+        self._end_request()
         if not self._consumed or self._now_ms() < self._next_ms:
             return
-        consumed, self._consumed = self._consumed, {}
-        self._deletions.delete_before(consumed)
+        self._asked, self._consumed = self._consumed, {}
+        self._deletions.delete_before(self._asked)
         self._next_ms = self._now_ms() + self._interval_ms
 
-    def _report_failures(self) -> None:
-        if failed := self._deletions.failures():
-            reasons = sorted({f"{partition.topic}: {why}" for partition, why in failed.items()})
-            self._log.emit(
-                PurgeFailedEvent(warnings=tuple(f"consumed records are not deleted, {why}" for why in reasons))
-            )
+    def _end_request(self) -> None:
+        """Ask again for what failed, from a newer offset if there is one."""
+        if not self._asked:
+            return
+        asked, self._asked = self._asked, {}
+        failed = self._deletions.failures()
+        self._consumed = {**{partition: asked[partition] for partition in failed}, **self._consumed}
+        reasons = frozenset(f"{partition.topic}: {why}" for partition, why in failed.items())
+        if new := sorted(reasons - self._reported):
+            self._log.emit(PurgeFailedEvent(warnings=tuple(f"consumed records are not deleted, {why}" for why in new)))
+        self._reported = reasons

@@ -5,7 +5,7 @@ What must not live here: where a value comes from (``views``, ``global_views``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kstreams_assign.tasks.stamped import ValueAndTime, value_and_time, value_of
 
@@ -19,7 +19,7 @@ class Reads:
         """Return the value of a key, or None."""
         raise NotImplementedError
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Return the values of many keys, in their order."""
         raise NotImplementedError
 
@@ -57,11 +57,11 @@ class TimestampedReads(Reads):
         stored = super().get(key)
         return None if stored is None else value_and_time(stored)
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Return the newest values of many keys, in their order."""
         return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
 
-    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime[bytes] | None]:
+    def get_many_with_timestamps(self, keys: Iterable[bytes]) -> list[ValueAndTime[bytes] | None]:
         """Return the newest values of many keys with their times, in their order."""
         return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
 

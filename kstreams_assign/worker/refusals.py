@@ -5,15 +5,15 @@ What must not live here: the steps of a commit (``committing``), and which outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from kstreams_assign.errors import RecordRefused
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.shares import Share
 
-SetsOutputAside = Callable[[Collection[TaskId], RecordRefused], bool]
-"""Whether a refused output is set aside, or its input is, when these tasks process their input again."""
-
+SetsOutputAside = Callable[[Sequence[Output], RecordRefused], bool]
+"""Whether a refused output is set aside, or its input is, when the tasks of these outputs process their input again."""
 
 RefusesWrite = Callable[[TaskId, str, RecordRefused], bool]
 """Whether a value that the changelog of a task's store refuses is not written again."""
@@ -34,13 +34,13 @@ class Refusals:
         A changelog that is deleted stops its own task, which waits for it when it is restored. An output may be left
         out, or its input record set aside.
         """
-        owners, emitters = _owners(shares, refused), _emitters(shares, refused)
+        owners, outputs = _owners(shares, refused), _outputs(shares, refused)
         if owners:
             mended = refused.absent or (self._refuses_write is not None and self._refuses_write(*owners[0], refused))
         else:
-            mended = self._sets_output_aside is not None and self._sets_output_aside(emitters, refused)
+            mended = self._sets_output_aside is not None and self._sets_output_aside(outputs, refused)
         if not mended:
-            tasks = " or ".join(map(str, dict.fromkeys([*(task for task, _ in owners), *emitters])))
+            tasks = " or ".join(map(str, dict.fromkeys(task for task, _ in [*owners, *outputs])))
             raise refused.of_task(tasks) from refused
 
 
@@ -50,7 +50,11 @@ def _owners(shares: Sequence[Share], refused: RecordRefused) -> list[tuple[TaskI
     return [(share.task, store) for share in shares for store, changelog in share.changelogs.items() if changelog == at]
 
 
-def _emitters(shares: Sequence[Share], refused: RecordRefused) -> list[TaskId]:
-    """Return the tasks that have emitted such an output: its topic and key may fit several."""
-    at = refused.topic, refused.key
-    return [share.task for share in shares if any(row[:2] == at for row in share.work.taken.emitted)]
+def _outputs(shares: Sequence[Share], refused: RecordRefused) -> list[Output]:
+    """Return the outputs that may be meant; several may have the same topic, key and value."""
+    return [
+        Output(share.task, row)
+        for share in shares
+        for row in share.work.taken.emitted
+        if row[0] == refused.topic and hash(row[1:3]) in refused.contents
+    ]

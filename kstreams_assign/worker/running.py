@@ -84,6 +84,7 @@ class Running:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
         newest_ms = max(map(_timestamp_of, records))
         self.times[partition].saw(records[-1].offset + 1, newest_ms)
+        self.workspace.at_work.end()
         if self.expiry is not None:
             self.expiry.stream.saw(newest_ms)
 

@@ -27,7 +27,7 @@ from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.expiring_view import ExpiringKeyValueStore
-from kstreams_assign.worker.given import BYTES_OR_NONE, MILLISECONDS, Place
+from kstreams_assign.worker.given import BYTES_OR_NONE, MILLISECONDS, PARTITIONS, Place
 from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
@@ -197,12 +197,14 @@ class Task:
     def current_stream_time_ms(self) -> int | None:
         """Return the newest timestamp of the task's records (Kafka: ``currentStreamTimeMs``), or None before the first.
 
-        In milliseconds since 1970. Of the batch that is being processed, the record that was read last counts.
+        In milliseconds since 1970. Of the batch that is being processed, the record that was read last counts, and
+        those before it.
         """
-        done_ms, now_ms = self._timing.stream_ms(), self._at_work.record.timestamp_ms
+        done_ms = self._timing.stream_ms()
         if not self._at_work.record.topic:
             return done_ms
-        return now_ms if done_ms is None else max(done_ms, now_ms)
+        batch_ms = self._at_work.newest_ms()
+        return batch_ms if done_ms is None else max(done_ms, batch_ms)
 
     def current_system_time_ms(self) -> int:
         """Return the wall clock's time, in milliseconds since 1970 (Kafka: ``currentSystemTimeMs``).
@@ -228,7 +230,8 @@ class Task:
         Without ``partition`` the key decides, as in Java (murmur2). ``timestamp_ms`` (since 1970) and ``headers`` are
         those of the current input record if they are left out; ``headers=()`` sends none. A repartition topic has its
         short name here. Raises ``ConfigError`` for a topic that is not among the sinks, ``TypeError`` for a key or
-        value that is neither bytes nor None.
+        value that is neither bytes nor None, and ``ValueError`` for a partition or time out of range and a header name
+        that UTF-8 cannot encode.
         """
         record = self._at_work.record
         to = self._sinks.get(topic)
@@ -244,7 +247,7 @@ class Task:
         else:
             headers = ()
         if partition is not None:
-            partition = self._place(topic).number("partition", partition, "the number of one of the topic's partitions")
+            partition = self._place(topic).number("partition", partition, PARTITIONS)
         if timestamp_ms is None:
             timestamp_ms = record.timestamp_ms
         else:

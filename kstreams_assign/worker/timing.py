@@ -16,11 +16,11 @@ from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, Timer, TimerQueue
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX, Timer, TimerQueue
 from kstreams_assign.tasks.times import PartitionTime, stream_time_ms
 from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.given import Place
+from kstreams_assign.worker.given import MILLISECONDS, Place
 from kstreams_assign.worker.views import KeyValueStore
 
 
@@ -51,12 +51,10 @@ class Timers:
         """Set a timer, in place of an earlier one of the key and name.
 
         It is due when its clock reaches ``at_ms`` (milliseconds since 1970); at once if that is past. Raises
-        ``TypeError`` and ``ConfigError`` for another key, time or name.
+        ``TypeError`` and ``ValueError`` for another key, time or name.
         """
         self._check(key, name)
-        if self._place.number("at_ms", at_ms, _ALLOWED_TIMES) > TIME_MAX:
-            self._place.refuse_value("at_ms", at_ms, _ALLOWED_TIMES)
-        self._queue.set(Timer(key, at_ms, name))
+        self._queue.set(Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name))
 
     def cancel(self, key: bytes, name: str = "") -> bool:
         """Delete a timer, and return whether there was one that was not fired yet."""
@@ -71,13 +69,8 @@ class Timers:
     def _check(self, key: bytes, name: str) -> None:
         if type(key) is not bytes:
             self._place.check("key", (key,))
-        if type(name) is not str:
-            self._place.check("name", (name,), frozenset({str}))
-        if name and len(name.encode(errors="replace")) > NAME_BYTES_MAX:
+        if name != "" and len(self._place.text("name", name).encode()) > NAME_BYTES_MAX:
             self._place.refuse_value("name", name, f"at most {NAME_BYTES_MAX} bytes in UTF-8")
-
-
-_ALLOWED_TIMES = "from 0 to 2^63 - 1, milliseconds since 1970"
 
 
 class DueTimers(Sequence[Timer]):

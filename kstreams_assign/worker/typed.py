@@ -40,7 +40,7 @@ class TypedKeyValueStore(Generic[K, V]):
         stored = self._store.get(self._keys.write(key))
         return None if stored is None else self._values.read(stored)
 
-    def get_many(self, keys: Sequence[K]) -> list[V | None]:
+    def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """Return the newest values of many keys, in their order, with one read of the disk."""
         read = self._values.read_or_none
         return [read(stored) for stored in self._store.get_many(self._coded(keys))]
@@ -103,7 +103,7 @@ class TypedTimestampedKeyValueStore(TypedKeyValueStore[K, V]):
         """Return the newest value of a key with its time, or None."""
         return self._typed(self._timestamped.get_with_timestamp(self._keys.write(key)))
 
-    def get_many_with_timestamps(self, keys: Sequence[K]) -> list[ValueAndTime[V] | None]:
+    def get_many_with_timestamps(self, keys: Iterable[K]) -> list[ValueAndTime[V] | None]:
         """Return the newest values of many keys with their times, in their order."""
         return list(map(self._typed, self._timestamped.get_many_with_timestamps(self._coded(keys))))
 

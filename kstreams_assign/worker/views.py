@@ -24,7 +24,8 @@ class KeyValueStore(Reads):
 
     Keys are bytes, values bytes or None; another type raises ``TypeError`` at once, also a bytearray and a memoryview,
     which their owner may change. The time of a write is its changelog record's: ``timestamp_ms`` (since 1970), or else
-    the current input record's. Writes reach the store, the changelog and the standbys with the next commit.
+    the current input record's; one out of range raises ``ValueError``. Writes reach the store, the changelog and the
+    standbys with the next commit.
     """
 
     __slots__ = ("_at_work", "_name", "_place", "_stores", "_writes")
@@ -43,8 +44,9 @@ class KeyValueStore(Reads):
         buffered = self._writes.get(key)
         return self._stores.get(self._name, key) if buffered is ABSENT else buffered  # type: ignore[return-value]
 
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """Return the newest values of many keys, in their order, with one read of the disk."""
+        keys = list(keys)
         if not BYTES.issuperset(map(type, keys)):
             self._place.check("key", keys)
         buffered = self._writes.get_many(keys)

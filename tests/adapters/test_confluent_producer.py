@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, TaskMigrated
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, RecordRefused, TaskMigrated
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, until
@@ -243,6 +243,16 @@ def test_a_record_that_is_refused_fails_the_next_flush_only_and_is_named(admin, 
         producer.flush(PATIENCE_S)
     producer.produce(topic, 1, b"k", b"small", track=True)
     assert producer.flush(PATIENCE_S) == {TopicPartition(topic, 1): 1}
+
+
+def test_a_record_with_a_refused_timestamp_is_known_by_its_key_and_value(admin, producer):
+    """Its delivery report has neither its timestamp nor its headers."""
+    topic = new_topic(admin, 1, message_timestamp_before_max_ms="3600000")
+    producer.produce(topic, 0, b"k", b"v", [("h", b"x")], timestamp_ms=1)
+    with pytest.raises(RecordRefused) as raised:
+        producer.flush(PATIENCE_S)
+    refused = raised.value
+    assert (refused.invalid, refused.untimely, refused.contents) == (True, True, {hash((b"k", b"v"))})
 
 
 def test_a_producer_that_was_fenced_says_that_the_task_has_migrated(producer):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 
 from kstreams_assign import ConfigError, Serde, Serdes
 from kstreams_assign.serdes.named import serde_of
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -258,6 +262,48 @@ class Either:
     ],
 )
 def test_a_class_that_json_cannot_hold_is_refused_when_the_serde_is_made(kind: type, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        Serdes.dataclass(kind)
+
+
+def local_classes() -> type:
+    @dataclass
+    class Inner:
+        number: int
+
+    @dataclass
+    class Outer:
+        inner: Inner
+
+    return Outer
+
+
+@dataclass
+class Imported:
+    amount: Decimal
+    inner: Line
+
+
+@dataclass
+class Misspelt:
+    at: uuid.UUDI  # type: ignore[name-defined]
+
+
+@dataclass
+class Around:
+    inner: Imported
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (local_classes(), "Outer: the type of a field cannot be found: name 'Inner' is not defined; import or define"),
+        (Imported, "Imported: the type of a field cannot be found: name 'Decimal' is not defined; import or define"),
+        (Around, "Imported: the type of a field cannot be found: name 'Decimal' is not defined; import or define"),
+        (Misspelt, "Misspelt: the type of a field cannot be found: .*UUDI"),
+    ],
+)
+def test_a_class_with_a_type_that_cannot_be_found_is_refused_when_the_serde_is_made(kind: type, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         Serdes.dataclass(kind)
 

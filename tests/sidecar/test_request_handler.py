@@ -33,6 +33,7 @@ from kstreams_assign.worker.global_thread import TableReaders
 from kstreams_assign.worker.global_views import NO_TABLES, Views
 from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.on_error import OnError
+from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
@@ -552,15 +553,20 @@ def refused_output(key: bytes = b"k", **facts: bool) -> RecordRefused:
     return RecordRefused("never", "out", 0, key, absent=False, size_bytes=len(key) + 1, **kinds)
 
 
+def output(key: bytes = b"k") -> Output:
+    return Output(TASK, ("out", key, b"v", (), None, None))
+
+
 def emit(stand: Stand, *keys: bytes) -> int:
     return stand.ask("emit", task="0_0", topic="out", keys=keys, values=(b"v",) * len(keys))
 
 
 def fail_commit(stand: Stand, refused: RecordRefused) -> object:
     """Let the commit under way meet a refused output, and the task start again; return the reply to the commit."""
+    outputs = [Output(TASK, row) for row in stand.running.workspace.unsent() if row[:2] == ("out", refused.key)]
     commit = stand.ask("commit")
     stand.commit_begins()
-    assert stand.handler.sets_output_aside([TASK], refused)
+    assert stand.handler.sets_output_aside(outputs, refused)
     stand.handler.ends(TASK)
     stand.handler.failed([TASK], "refused")
     stand.handler.commit_ends(CommitEnd.FAILED)
@@ -582,6 +588,18 @@ def test_a_refused_output_becomes_a_dead_letter_itself_and_the_rest_stays(reject
     assert rows.keys() == ({b"k"} if kind == "invalid" else {b"k", b"jj"})
     assert (rows[b"k"]["__streams.errors.topic"], rows[b"k"]["__streams.errors.partition"]) == (b"out", b"0")
     assert rejecting.bad_records.dropped() == {TASK: len(rows)}
+
+
+def test_a_refused_timestamp_sets_no_other_output_of_the_same_key_and_size_aside(rejecting: Stand) -> None:
+    def emit_at(value: bytes, time_ms: int) -> object:
+        record = {"topic": "out", "key": b"k", "value": value, "timestamp_ms": time_ms}
+        return rejecting.port.answers[rejecting.ask("emit", task="0_0", records=(record,))]
+
+    polled(rejecting, 10)
+    emit_at(b"v", 4_102_444_800_000)
+    assert fail_commit(rejecting, refused_output(invalid=True, untimely=True)) == "commit_failed"
+    assert [emit_at(b"w", 7), emit_at(b"v", 7), emit_at(b"v", 4_102_444_800_000)] == [1, 1, 0]
+    assert rejecting.bad_records.dropped() == {TASK: 1}
 
 
 def test_where_nothing_is_set_aside_the_session_gets_the_error_and_its_puts_stay(stand: Stand) -> None:
@@ -620,7 +638,7 @@ def test_a_refused_output_of_lost_tasks_is_no_reason_for_a_later_failure(stand: 
     polled(stand, 10)
     stand.ask("commit")
     stand.commit_begins()
-    assert stand.handler.sets_output_aside([TASK], refused_output(invalid=True))
+    assert stand.handler.sets_output_aside([output()], refused_output(invalid=True))
     stand.handler.dropped("the group went on")
     stand.begin()
     polled(stand, 10)
@@ -632,5 +650,5 @@ def test_a_refused_output_of_lost_tasks_is_no_reason_for_a_later_failure(stand: 
 
 def test_a_refusal_that_no_output_is_to_blame_for_ends_the_worker(rejecting: Stand) -> None:
     assert not rejecting.handler.sets_output_aside([], refused_output(forbidden=True)), "no task has emitted it"
-    assert not rejecting.handler.sets_output_aside([TASK], refused_output())
+    assert not rejecting.handler.sets_output_aside([output()], refused_output())
     assert not rejecting.handler.refuses_write(TASK, "totals", refused_output(forbidden=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -464,6 +465,39 @@ def test_the_input_of_an_output_for_a_partition_that_does_not_exist_is_set_aside
         assert len(outputs) == 3
 
 
+def test_the_input_of_an_output_out_of_range_is_set_aside(guarantee: str) -> None:
+    wrong: dict[bytes, dict[str, Any]] = {
+        b"partition": {"partition": 2**31},
+        b"time": {"timestamp_ms": 2**63},
+        b"header": {"headers": [("\ud800", b"")]},
+        b"negative": {"timestamp_ms": -1},
+    }
+
+    def emit(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            task.store("kept").put(b"newest", record.value)
+            task.emit("out", record.key, record.value, **wrong.get(record.value or b"", {}))
+
+    topology = [Subtopology(emit, sources=["in"], stores=["kept"], sinks=["out"], on_error="skip")]
+    with TopologyTestDriver(topology, processing_guarantee=guarantee) as driver:
+        driver.pipe_many("in", [(b"k", value) for value in (b"first", *wrong, b"last")])
+        assert [record.value for record in driver.read("out")] == [b"first", b"last"]
+        assert driver.store("kept").get(b"newest") == b"last"
+
+
+def test_a_record_of_the_time_0_is_written_with_the_time_1_as_by_a_worker(guarantee: str) -> None:
+    def write(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            task.store("kept").put(b"k", record.value)
+            task.emit("out", record.key, record.value)
+            task.emit("out", record.key, record.value, timestamp_ms=2)
+
+    with driver_of(write, processing_guarantee=guarantee) as driver:
+        driver.pipe("in", b"k", b"v", 0)
+        assert [record.timestamp_ms for record in driver.read("out")] == [1, 2]
+        assert [record.timestamp_ms for record in driver.read("test-kept-changelog")] == [1]
+
+
 WRONG: dict[str, tuple[Callable[[TopologyTestDriver], object], str]] = {
     "an unknown source": (
         lambda driver: driver.pipe("word-counts", b"k", b"v"),
@@ -489,6 +523,10 @@ WRONG: dict[str, tuple[Callable[[TopologyTestDriver], object], str]] = {
         lambda driver: driver.pipe("words", b"k", b"v", -1),
         "timestamp_ms = -1: must be a whole number >= 0",
     ),
+    "a time that no record can have": (
+        lambda driver: driver.pipe("words", b"k", b"v", 2**63),
+        "timestamp_ms = 9223372036854775808: must be a whole number >= 0 and below 2^63",
+    ),
     "a clock that goes back": (lambda driver: driver.advance(-1), "ms = -1: must be a whole number >= 0"),
     "too few times": (
         lambda driver: driver.pipe_many("words", [(b"k", b"v")] * 2, [1]),
@@ -501,6 +539,10 @@ WRONG: dict[str, tuple[Callable[[TopologyTestDriver], object], str]] = {
     "a wrong header": (
         lambda driver: driver.pipe("words", b"to", b"", headers=[("name", 1)]),  # type: ignore[list-item]
         "pipe to 'words': a header is ('name', 1): must be a pair",
+    ),
+    "a header that no client can send": (
+        lambda driver: driver.pipe("words", b"to", b"", headers=[("\ud800", b"")]),
+        r"pipe to 'words': a header's name is '\ud800': must be text that UTF-8 can encode",
     ),
     "a topic of no use": (
         lambda _driver: TopologyTestDriver([COUNT], partitions={"word": 2}),

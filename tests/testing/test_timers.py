@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from kstreams_assign import (
+    Batch,
     ConfigError,
     Event,
     Punctuation,
@@ -157,6 +158,33 @@ def test_current_stream_time_includes_the_record_at_work() -> None:
         for time_ms in (5, 9, 7):
             driver.pipe("in", b"k", b"", time_ms)
     assert seen == [5, 9, 9]
+
+
+def test_current_stream_time_does_not_depend_on_the_size_of_batches() -> None:
+    times = [5, 9, 7, 3, 12, 11]
+    expected = [5, 9, 9, 9, 12, 12]
+
+    def seen_by(read: Callable[[Sequence[Record]], Iterable[object]], records_max: int) -> list[int | None]:
+        seen: list[int | None] = []
+
+        def process(task: Task, records: Sequence[Record]) -> None:
+            seen.extend(task.current_stream_time_ms() for _ in read(records))
+
+        with driver_of(process, settings={"max_poll_records": records_max}) as driver:
+            driver.pipe_many("in", [(b"k", b"")] * len(times), times)
+        return seen
+
+    def by_pairs(records: Sequence[Record]) -> Iterable[object]:
+        assert isinstance(records, Batch)
+        return records.pairs(key=bytes, value=str)
+
+    def by_index(records: Sequence[Record]) -> Iterable[object]:
+        return (records[index] for index in range(len(records)))
+
+    for records_max in (1, 2, 100):
+        for read in (iter, by_pairs, by_index):
+            assert seen_by(read, records_max) == expected
+    assert seen_by(lambda records: records[-1:] if list(records) else (), 100) == [12]
 
 
 @pytest.mark.parametrize(
@@ -354,10 +382,12 @@ def test_timers_that_are_not_declared_are_refused_with_the_fix() -> None:
     [
         (("k", 1), TypeError, "task 0_0, timers, in-0 at offset 0: key is str 'k': must be bytes"),
         ((b"k", 1.5), TypeError, "at_ms is float 1.5: must be int"),
-        ((b"k", -1), ConfigError, "at_ms = -1: must be from 0 to 2"),
-        ((b"k", 2**63), ConfigError, "at_ms = 9223372036854775808"),
+        ((b"k", -1), ValueError, "at_ms = -1: must be from 0 to 2"),
+        ((b"k", 2**63), ValueError, "at_ms = 9223372036854775808"),
         ((b"k", 1, b"n"), TypeError, "name is bytes b'n': must be str"),
-        ((b"k", 1, "é" * 128), ConfigError, "must be at most 255 bytes in UTF-8"),
+        ((b"k", 1, b""), TypeError, "name is bytes b'': must be str"),
+        ((b"k", 1, "é" * 128), ValueError, "must be at most 255 bytes in UTF-8"),
+        ((b"k", 1, "\ud800"), ValueError, r"timers, in-0 at offset 0: name = '.ud800': must be text that UTF-8 can"),
     ],
 )
 def test_a_timer_that_cannot_be_set_is_refused(arguments: tuple[Any, ...], error: type[Exception], says: str) -> None:

@@ -21,6 +21,7 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.on_error import OnError
+from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
@@ -226,12 +227,17 @@ def too_large(key: bytes, size_bytes: int, **changed: Any) -> RecordRefused:
     return RecordRefused("too large", "out", 0, key, **facts)
 
 
+def output(key: bytes, size_bytes: int, topic: str = "out") -> Output:
+    """As ``copy_values`` emits it for a record of ``Bench``."""
+    return Output(TASK, (topic, key, bytes(size_bytes - len(key)), (), None, 7))
+
+
 def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(stores: RocksTaskStores) -> None:
     bench = Bench(stores, copy_values, "dead_letter", 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     records = [Record("in", 0, n, 7, b"k%d" % n, bytes(2_000 if n == 3 else 9)) for n in range(8)]
     bench.feed(records)
-    assert bench.functions.sets_output_aside([TASK], too_large(b"k3", 2_002))
+    assert bench.functions.sets_output_aside([output(b"k3", 2_002)], too_large(b"k3", 2_002))
     again = Bench(stores, copy_values, "dead_letter", 10)
     again.functions.bad_records = bench.functions.bad_records
     again.feed(records)
@@ -256,7 +262,7 @@ def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
 ) -> None:
     bench = Bench(stores, copy_values, on_error, 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: bytes_max
-    assert not bench.functions.sets_output_aside([TASK], refused)
+    assert not bench.functions.sets_output_aside([output(b"k", refused.size_bytes)], refused)
     bench.feed([Record("in", 0, 0, 7, b"k", bytes(refused.size_bytes - 1))])
     assert len(bench.outputs("out")) == 1
 
@@ -265,10 +271,10 @@ def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
 def test_the_inputs_of_outputs_that_are_not_allowed_are_set_aside(stores: RocksTaskStores, kind: str) -> None:
     """A forbidden topic takes none of the outputs, a record that is not valid is refused alone."""
     bench = Bench(stores, copy_values, "dead_letter", 10)
-    records = [Record("in", 0, n, 7, b"k%d" % n, b"v") for n in range(8)]
+    records = [Record("in", 0, n, 7, b"k%d" % n, b"\x00") for n in range(8)]
     bench.feed(records)
     refused = too_large(b"k3", 3, too_large=False, **{kind: True})
-    assert bench.functions.sets_output_aside([TASK], refused)
+    assert bench.functions.sets_output_aside([output(b"k3", 3)], refused)
     again = Bench(stores, copy_values, "dead_letter", 10)
     again.functions.bad_records = bench.functions.bad_records
     again.feed(records)
@@ -282,7 +288,7 @@ def test_a_function_can_end_the_worker_where_a_right_is_missing(stores: RocksTas
         return "fail" if isinstance(error, RecordRefused) and error.forbidden else "skip"
 
     bench = Bench(stores, copy_values, on_error, 10)
-    assert bench.functions.sets_output_aside([TASK], too_large(b"k", 2, too_large=False, forbidden=True))
+    assert bench.functions.sets_output_aside([output(b"k", 2)], too_large(b"k", 2, too_large=False, forbidden=True))
     with pytest.raises(RecordRefused):
         bench.feed([Record("in", 0, n, 7, b"k", b"v") for n in range(3)])
 
@@ -291,5 +297,5 @@ def test_a_refused_dead_letter_is_not_set_aside(stores: RocksTaskStores) -> None
     bench = Bench(stores, copy_values, "dead_letter", 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     refused = RecordRefused("too large", "dead", 0, b"k", absent=False, too_large=True, size_bytes=2_000)
-    assert not bench.functions.sets_output_aside([TASK], refused)
+    assert not bench.functions.sets_output_aside([output(b"k", 2_000, "dead")], refused)
     assert not bench.functions.sets_output_aside([], too_large(b"k", 2_000)), "no task is known to have emitted it"

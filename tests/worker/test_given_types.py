@@ -20,6 +20,7 @@ from kstreams_assign import (
     TopicPartition,
     Worker,
 )
+from kstreams_assign.adapters.confluent import RecordProducer
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.events import TransactionAbortedEvent
@@ -114,8 +115,11 @@ def test_ends_of_a_range_and_times_are_checked_too(task: Task, name: str) -> Non
     for time_ms in ("7", 7.5, True):
         with pytest.raises(TypeError, match=place + "timestamp_ms is .*: must be int"):
             store.put(b"k", b"v", time_ms)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=place + "timestamp_ms = -1: must be >= 0"):
-        store.delete(b"k", -1)
+    for time_ms in (-1, 2**63):
+        for write in (lambda: store.delete(b"k", time_ms), lambda: store.put(b"k", b"v", time_ms)):  # noqa: B023
+            with pytest.raises(ValueError, match=place + rf"timestamp_ms = {time_ms}: must be from 0 to 2\^63 - 1"):
+                write()
+    store.put(b"k", b"v", 2**63 - 1)
 
 
 def test_none_deletes_and_a_kind_of_bytes_is_bytes(workspace: TaskWorkspace, task: Task) -> None:
@@ -154,9 +158,34 @@ def test_an_output_of_wrong_types_is_refused_where_it_is_given(
     at_work(workspace)
     with pytest.raises(TypeError, match=f"^task 0_3, output 'out', in-3 at offset 41: {says}"):
         task.emit("out", **{"key": b"k", "value": b"v", **arguments})
-    with pytest.raises(ConfigError, match="output 'out', in-3 at offset 41: partition = -1: must be the number"):
-        task.emit("out", b"k", b"v", partition=-1)
     assert workspace.take().emitted == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"partition": -1}, "partition = -1: must be the number of one of the topic's partitions"),
+        ({"partition": 2**31}, "partition = 2147483648: must be the number of one of the topic's partitions"),
+        ({"timestamp_ms": -1}, "timestamp_ms = -1: must be from 0 to 2^63 - 1, milliseconds since 1970"),
+        ({"timestamp_ms": 2**63}, "timestamp_ms = 9223372036854775808: must be from 0 to 2^63 - 1, milliseconds since"),
+        ({"headers": [("\ud800", b"")]}, r"a header's name = '\ud800': must be text that UTF-8 can encode"),
+    ],
+)
+def test_an_output_out_of_range_is_refused_where_it_is_given(
+    workspace: TaskWorkspace, task: Task, arguments: dict[str, Any], says: str
+) -> None:
+    at_work(workspace)
+    with pytest.raises(ValueError, match=re.escape(f"task 0_3, output 'out', in-3 at offset 41: {says}")):
+        task.emit("out", b"k", b"v", **arguments)
+    assert workspace.take().emitted == []
+
+
+def test_what_is_just_in_range_can_be_produced(workspace: TaskWorkspace, task: Task) -> None:
+    """librdkafka ends the process for a header name that is not UTF-8, and Python's client overflows."""
+    task.emit("out", b"k", b"v", partition=2**31 - 1, timestamp_ms=2**63 - 1, headers=[("\U0001f600", b""), ("", None)])
+    producer = RecordProducer("127.0.0.1:1", delivery_timeout_ms=5_000)
+    producer.produce_all(workspace.take().emitted)
+    producer.close()
 
 
 def test_many_outputs_are_refused_together_or_sent_together(workspace: TaskWorkspace, task: Task) -> None:
@@ -180,8 +209,9 @@ def test_many_outputs_of_a_function_are_refused_together_or_sent_together(worksp
         with pytest.raises(TypeError, match=f"output 'out', in-3 at offset 41: {what} is str 'text': must be None or"):
             task.emit_many("out", [(b"k", b"v"), entry])
     for times, error, says in (
-        ([1], ConfigError, "the number of timestamps_ms = 1: must be 2, one for each"),
-        ([1, -1], ConfigError, "timestamps_ms = -1: must be >= 0"),
+        ([1], ValueError, "the number of timestamps_ms = 1: must be 2, one for each"),
+        ([1, -1], ValueError, r"timestamps_ms = -1: must be from 0 to 2\^63 - 1"),
+        ([1, 2**63], ValueError, "timestamps_ms = 9223372036854775808: must be from 0 to"),
         ([1, True], TypeError, "timestamps_ms is bool True: must be int"),
     ):
         with pytest.raises(error, match=f"output 'out', in-3 at offset 41: {says}"):

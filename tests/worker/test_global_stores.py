@@ -34,7 +34,7 @@ class Table:
 
     def __init__(self, stores: TaskStores) -> None:
         self.errors: list[StateError] = []
-        self.reads = TableReads("t", self.errors.append)
+        self.reads = TableReads("t", lambda _database, error: self.errors.append(error))
         self.stores = TableStores(stores, self.reads)
 
 
@@ -151,7 +151,7 @@ def test_an_error_of_the_database_is_reported_and_is_no_damage_of_the_readers_ow
 
 
 def test_bulk_writes_never_close_the_database_under_readers(rocks):
-    bulk = rocks.stores._stores
+    bulk = rocks.stores.database
     rocks.stores.rebuild({"t": ENTRIES}, {P0: 1})
     assert bulk._bulk
     rocks.stores.allow_reads()
@@ -183,7 +183,7 @@ def test_readers_see_each_batch_whole_while_it_is_written_and_flushed(rocks):
         batch += 1
         rocks.stores.write({"t": [(key, struct.pack(">q", batch)) for key in keys]}, {P0: batch})
         if batch % 10 == 0:
-            rocks.stores._stores._db.flush()
+            rocks.stores.database._db.flush()
     done.set()
     for thread in threads:
         thread.join()
@@ -211,8 +211,9 @@ def test_a_timestamped_table_gives_values_with_and_without_their_times():
     assert isinstance(view, ReadOnlyTimestampedKeyValueStore)
     assert [view.get(b"a"), view.get(b"none"), view.get_with_timestamp(b"none")] == [b"1", None, None]
     assert view.get_with_timestamp(b"b") == ValueAndTime(b"", 9)
-    assert view.get_many([b"b", b"none"]) == [b"", None]
+    assert view.get_many([b"b", b"none"]) == view.get_many(key for key in (b"b", b"none")) == [b"", None]
     assert view.get_many_with_timestamps([b"a", b"none"]) == [ValueAndTime(b"1", 7), None]
+    assert view.get_many_with_timestamps({b"a": 1}.keys()) == [ValueAndTime(b"1", 7)]
     assert list(view.range()) == [(b"a", b"1"), (b"b", b"")]
     assert list(view.prefix_scan(b"a")) == [(b"a", b"1")]
     assert list(view.prefix_scan_with_timestamps(b"a")) == [(b"a", ValueAndTime(b"1", 7))]

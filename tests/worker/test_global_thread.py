@@ -205,9 +205,10 @@ def test_all_partitions_are_read_from_the_start_and_not_only_once_they_are_count
 def test_an_error_of_a_database_that_was_replaced_meanwhile_is_not_one_of_the_new_one(rig):
     rig.until_ready()
     old = rig.thread._stores["t"]
-    rig.readers.failures.put(("t", StoreDamaged("a block is damaged")))
+    rig.readers.failures.put(("t", old.database, StoreDamaged("a block is damaged")))
     rig.turn_until(lambda: not rig.status().ready)
     rig.thread._hear(Damaged(TaskId(-1, 0), old, StoreDamaged("the same block")))
+    rig.readers.failures.put(("t", old.database, StoreDamaged("the same block")))  # a reader was that late
     rig.until_ready()
     assert len(rig.reported(GlobalTableRebuiltEvent)) == 1
 

@@ -10,7 +10,7 @@ import pytest
 from kstreams_assign import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import DecisionEvent, Event, LookupFailedEvent
-from kstreams_assign.model import Store, SubtopologyShape, TopicPartition, TopologyShape
+from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopicPartition, TopologyShape
 from kstreams_assign.worker import leading
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
@@ -155,3 +155,48 @@ def test_with_a_source_pattern_the_racks_of_the_topics_that_match_are_looked_up(
     assert sum(len(answer.partitions) for answer in answers.values()) == PARTITIONS
     assert admin.racks_of == topics
     assert [event.warnings for event in events if isinstance(event, DecisionEvent)] == [()]
+
+
+class KeepingAdmin(RackAdmin):
+    """Has the topics that were created and not deleted; counts how often topics were described."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = {TOPIC: PARTITIONS}
+        self.described = 0
+
+    def partition_counts(self, topics: Iterable[str], _timeout_s: float) -> Mapping[str, int]:
+        self.described += 1
+        return {topic: self.topics[topic] for topic in topics if topic in self.topics}
+
+    def create_topics(self, topics: Mapping[str, int], timeout_s: float, **_: object) -> None:
+        there = self.partition_counts(topics, timeout_s)
+        self.topics.update({topic: count for topic, count in topics.items() if topic not in there})
+
+
+def test_a_repartition_topic_that_was_deleted_is_created_again_by_the_next_decision() -> None:
+    repartition = "app-words-repartition"
+    two_steps = TopologyShape(
+        (
+            SubtopologyShape((TOPIC,), sinks=(repartition,)),
+            SubtopologyShape((repartition,), (Store("totals"),), (RepartitionTopic(repartition),)),
+        )
+    )
+    admin = KeepingAdmin()
+    config = Config(application_id="app", bootstrap_servers="localhost:1")
+    lead = Leading(config, two_steps, UUID(int=1), admin, admin, EventLog("1", list[Event]().append))  # type: ignore[arg-type]
+    little = LittleGroup(two_steps, {TOPIC: PARTITIONS})
+    members = [little.add(1)]
+
+    def decide() -> int:
+        """Return how often topics were described for it."""
+        before = admin.described
+        lead.lead([member.joins(little.dialect) for member in members], {TOPIC: PARTITIONS}, {})
+        return admin.described - before
+
+    decide()
+    assert admin.topics[repartition] == PARTITIONS
+    assert decide() == 1, "nothing has changed"
+    del admin.topics[repartition]
+    assert decide() == 1
+    assert admin.topics[repartition] == PARTITIONS

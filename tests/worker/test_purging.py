@@ -67,3 +67,28 @@ def test_at_most_one_request_is_under_way_and_a_failure_is_reported() -> None:
     assert bench.brokers.asked == [{WORDS: 5}, {WORDS: 8}]
     [failed] = bench.events
     assert failed.warnings == ("consumed records are not deleted, app-words-repartition: not allowed",)
+
+
+def test_a_deletion_that_failed_is_asked_for_again_although_nothing_new_is_consumed() -> None:
+    bench = Bench()
+    lines = TopicPartition("app-words-repartition", 1)
+    bench.purging.committed({WORDS: 5, lines: 6})
+    bench.later(30_000)
+    bench.brokers.busy, bench.brokers.failed = False, {WORDS: "timed out"}
+    bench.later(30_000)
+    assert bench.brokers.asked == [{WORDS: 5, lines: 6}, {WORDS: 5}]
+    bench.brokers.busy = False
+    bench.later(30_000)
+    assert len(bench.brokers.asked) == 2
+
+
+def test_a_reason_is_reported_once_until_it_changes_or_comes_back() -> None:
+    bench = Bench()
+    bench.purging.committed({WORDS: 5})
+    bench.later(30_000)
+    for why in ("timed out", "timed out", "not allowed", "", "not allowed"):
+        bench.brokers.busy, bench.brokers.failed = False, {WORDS: why} if why else {}
+        bench.purging.committed({WORDS: 5})
+        bench.later(30_000)
+    reported = [warning.rpartition(": ")[2] for event in bench.events for warning in event.warnings]
+    assert reported == ["timed out", "not allowed", "not allowed"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from kstreams_assign import ConfigError, TaskId, TopicPartition
 from kstreams_assign.model import Store, SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.memory_stores import MemoryStores
+from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, KeyedTimers, topology_shape
 from kstreams_assign.topology.numbering import number_flows
@@ -106,6 +109,20 @@ JAVAS = """Topologies:
       --> none
       <-- source
 """
+
+
+def test_an_idle_task_holds_no_batch_and_its_stream_time_stays(stream: Bench) -> None:
+    class Records(list[Record]):
+        """A list that can be referred to weakly."""
+
+    task, workspace = stream.running.task, stream.running.workspace
+    records = Records([Record("a", 1, 5, 60, None, None), Record("a", 1, 6, 50, None, None)])
+    held = weakref.ref(records)
+    times = [task.current_stream_time_ms() for _ in workspace.batch(records)]
+    stream.running.saw(FIRST, records)
+    del records
+    assert held() is None
+    assert [*times, task.current_stream_time_ms()] == [60, 60, 60]
 
 
 def test_a_topology_that_java_members_share_refuses_timers_and_names_their_store() -> None:

@@ -145,7 +145,7 @@ def test_a_timestamped_store_keeps_times_beside_typed_values(task: Task, workspa
     store.put_many([("cid", Payment(8))], timestamps_ms=[10])
     assert store.get("ann") == Payment(5)
     assert store.get_with_timestamp("ann") == ValueAndTime(Payment(5), 72)
-    assert store.get_many_with_timestamps(["bob", "none"]) == [ValueAndTime(Payment(7), 9), None]
+    assert store.get_many_with_timestamps(iter(["bob", "none"])) == [ValueAndTime(Payment(7), 9), None]
     assert list(store.range_with_timestamps("b", reverse=True)) == [
         ("cid", ValueAndTime(Payment(8), 10)),
         ("bob", ValueAndTime(Payment(7), 9)),

@@ -76,7 +76,7 @@ def test_a_given_time_counts(workspace: TaskWorkspace, task: Task) -> None:
     plain.put_many([(b"c", b""), (b"d", None)], [3, 4])
     plain.put_many([(b"e", b"")])
     assert workspace.take().times == {"plain": {b"a": 1, b"b": 2, b"c": 3, b"d": 4, b"e": STARTED_MS}}
-    with pytest.raises(ConfigError, match="timestamp_ms = -1"):
+    with pytest.raises(ValueError, match="timestamp_ms = -1"):
         plain.put(b"a", b"", -1)
 
 
@@ -88,7 +88,8 @@ def test_a_timestamped_store_gives_values_alone_or_with_their_times(task: Task) 
     assert store.get_with_timestamp(b"before") == ValueAndTime(b"old", 5)
     assert store.get_with_timestamp(b"gone") is store.get(b"gone") is None
     keys = [b"more", b"gone", b"before", b"new"]
-    assert store.get_many(keys) == [b"y", None, b"old", b"x"]
+    assert store.get_many(keys) == store.get_many(iter(keys)) == [b"y", None, b"old", b"x"]
+    assert store.get_many_with_timestamps(iter(keys)) == store.get_many_with_timestamps(keys)
     assert store.get_many_with_timestamps(keys) == [(b"y", 8), None, (b"old", 5), (b"x", 9)]
     assert list(store.range()) == [(b"before", b"old"), (b"more", b"y"), (b"new", b"x")]
     assert list(store.range_with_timestamps(b"m", reverse=True)) == [(b"new", (b"x", 9)), (b"more", (b"y", 8))]

@@ -25,14 +25,16 @@ from kstreams_assign.adapters.confluent.faults import (
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.errors import DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.dead_letters import Headers, content_bytes
 
 ANY_PARTITION = -1
 
 
 class Lost(NamedTuple):
-    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value.
+    """A record that was not delivered. ``partition`` -1: none was chosen yet.
 
-    ``suspected``: it or another record of its batch is wrong.
+    ``headers`` is None if they are unknown, as in a delivery report; ``size`` does not include them then.
+    ``suspected``: it or another record of its batch is wrong. ``contents``: as ``RecordRefused`` has them.
     """
 
     topic: str
@@ -40,7 +42,23 @@ class Lost(NamedTuple):
     key: bytes | None
     size: int
     error: KafkaError
+    contents: frozenset[int]
+    headers: Headers | None = None
     suspected: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        error: KafkaError,
+    ) -> Lost:
+        """Keep of a record what it is known by, and not its value."""
+        size, contents = content_bytes(key, value, headers or ()), frozenset({hash((key, value))})
+        return cls(topic, partition, key, size, error, contents, headers)
 
     def fault(self, about: str) -> KStreamsAssignError:
         """Our error for it, the remedy named where waiting is none."""
@@ -48,18 +66,19 @@ class Lost(NamedTuple):
         text = f"{about}: {describe(self.error)}"
         if code not in REMEDIES:
             return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
-        size = f"{text}; the record has {self.size:,} bytes"
-        text, absent = f"{size}: {REMEDIES[code]}", code in ABSENT
+        parts = "key and value" if self.headers is None else "key, value and headers"
         return RecordRefused(
-            text,
+            f"{text}; {parts} of the record have {self.size:,} bytes: {REMEDIES[code]}",
             self.topic,
             self.partition,
             self.key,
-            absent=absent,
+            absent=code in ABSENT,
             too_large=code in TOO_LARGE,
             size_bytes=self.size,
             forbidden=code in FORBIDDEN,
             invalid=code in INVALID and not self.suspected,
+            untimely=code == KafkaError.INVALID_TIMESTAMP,
+            contents=self.contents,
         )
 
 
@@ -113,14 +132,15 @@ class Flight:
     def _lose(self, error: KafkaError, message: Message) -> None:
         if error.fatal():
             self._spoil()
-        key, partition = message.key(), message.partition()
-        size = len(key or b"") + len(message)
-        self._lost.append(Lost(topic_of(message), ANY_PARTITION if partition is None else partition, key, size, error))
+        number = message.partition()
+        partition = ANY_PARTITION if number is None else number
+        self._lost.append(Lost.of(topic_of(message), partition, message.key(), message.value(), None, error))
 
 
 def _worst(lost: list[Lost]) -> Lost:
-    """Return the record that is to blame.
+    """Return the record that is to blame, with the ``contents`` of all that may be.
 
+    Delivery reports have no headers, so it is not known which record of a batch that is too large is the largest.
     A broker refuses all records of a batch because of the largest, or because of those that are not valid. Of the
     latter librdkafka 2.16 names each if there are several, and gives the whole batch the error of a single one.
     """
@@ -128,6 +148,8 @@ def _worst(lost: list[Lost]) -> Lost:
     worst = max(refused, key=attrgetter("size"), default=lost[0])
     code = worst.error.code()
     alike = [record for record in refused if record.error.code() == code and record.topic == worst.topic]
+    if code in TOO_LARGE:
+        return worst._replace(contents=frozenset().union(*(record.contents for record in alike)))
     if code not in INVALID or len(alike) == 1:
         return worst
     if any(record.error.code() == BLAMES_ANOTHER for record in lost):

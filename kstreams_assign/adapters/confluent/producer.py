@@ -20,7 +20,7 @@ from kstreams_assign.client_settings import MESSAGE_BYTES_MAX, ClientRole
 from kstreams_assign.client_settings import delivery_timeout_ms as delivery_timeout_of
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.buffer import Row
+from kstreams_assign.tasks.buffer import EARLIEST_MS, Row
 
 _TUNING: Mapping[str, Setting] = {"linger.ms": 5, "message.max.bytes": MESSAGE_BYTES_MAX}
 _NEEDED: Mapping[str, Setting] = {
@@ -33,8 +33,6 @@ Delivered = Callable[[KafkaError | None, Message], None]
 _PROPAGATION_MAX_MS = 30_000
 """librdkafka's own."""
 _NOW = 0
-_EARLIEST = 1
-"""The client cannot send the time 0, which it takes for ``_NOW``."""
 _ROOM_TRY_S = 0.01
 _REPORTS_MAX = 10_000
 """Records sent ahead whose reports may wait for the next commit; the client's queue holds 100,000 by default."""
@@ -235,9 +233,9 @@ class RecordProducer:
         return made(Producer, self._settings, self._client, f"producer to {self._settings['bootstrap.servers']}")
 
     def _not_queued(self, error: KafkaError, arguments: tuple[Any, ...]) -> KStreamsAssignError:
-        topic, value, key, partition, *_ = arguments
+        topic, value, key, partition, *_, headers = arguments
         self._spoiled |= error.fatal()
-        return Lost(topic, partition, key, len(key or b"") + len(value or b""), error).fault(f"produce to {topic}")
+        return Lost.of(topic, partition, key, value, headers or (), error).fault(f"produce to {topic}")
 
     def _spoil(self) -> None:
         self._spoiled = True
@@ -254,5 +252,5 @@ def _arguments(row: Row, delivered: Delivered) -> tuple[Any, ...]:
     """What the client's ``produce`` takes, by position: keywords cost more, for each record."""
     topic, key, value, headers, partition, timestamp_ms = row
     at = ANY_PARTITION if partition is None else partition
-    time_ms = _NOW if timestamp_ms is None else timestamp_ms or _EARLIEST
+    time_ms = _NOW if timestamp_ms is None else timestamp_ms or EARLIEST_MS
     return topic, value, key, at, delivered, None, time_ms, list(headers) if headers else None
