@@ -77,11 +77,13 @@ def demo(
     with undone_by_signals():
         played = run_demo(settings, show, keep=keep)
     summary = played.summary
-    typer.echo("\n".join(describe(summary)))
-    if report is not None:
-        write_text("--report", report, draw(summary, played.fleet_state, played.rows, played.scenes))
-    if json_file is not None:
-        write_text("--json", json_file, json.dumps(summary, indent=2) + "\n")
+    try:
+        if report is not None:
+            write_text("--report", report, draw(summary, played.fleet_state, played.rows, played.scenes))
+        if json_file is not None:
+            write_text("--json", json_file, json.dumps(summary, indent=2) + "\n")
+    finally:
+        typer.echo("\n".join(describe(summary)))
     if summary["lost"] or summary["never_in_output"] or summary["unknown"]:
         raise typer.Exit(1)
 

@@ -174,7 +174,7 @@ class WarmJoin:
         self._timeout_ms = timeout_ms
         self._max_bytes = max_bytes
         self._stagger_ms = stagger_ms
-        self._began_ms = self._looked_ms = 0
+        self._began_ms = self._looked_ms = self._seen_ms = 0
         self._look_made: LookAtGroup | None = None
         self._announces = True
         self._stage = Stage.RESTORING
@@ -216,6 +216,7 @@ class WarmJoin:
 
     def _group_seen(self, event: GroupSeen, now_ms: int) -> list[Effect]:
         outlook, before = event.outlook, self.outlook
+        self._seen_ms = self._looked_ms
         if outlook.at_once is not None:
             return self._join(outlook.at_once)
         if not outlook.state and self._joiners.first_said_ms is None:  # one that announced itself joins in its turn
@@ -238,8 +239,6 @@ class WarmJoin:
     def _look_failed(self, event: LookFailed, now_ms: int) -> list[Effect]:
         if not event.passing:
             return self._join(f"what it will get is not known: {event.reason}")
-        if self._turn_ms is not None:  # the look that has to come before it joins is still to be made
-            self._turn_ms = now_ms + LOOK_INTERVAL_MS
         return self._time_out(now_ms)
 
     def _disk_measured(self, event: DiskMeasured, _now_ms: int) -> list[Effect]:
@@ -330,6 +329,8 @@ class WarmJoin:
             return []
         if self._looked_ms < self._turn_ms:
             return self._look(now_ms)
+        if self._seen_ms < self._turn_ms:  # that look has failed
+            return self._look_if_due(now_ms, LOOK_INTERVAL_MS)
         return self._join(self._outcome(outlook, now_ms), outlook.active)
 
     def _is_my_turn(self, outlook: Outlook, now_ms: int, *, is_open: bool) -> bool:

@@ -12,10 +12,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
 _TIE = Path(__file__).with_name("tie.py")
+
+START_S = 10.0
+"""How long an interrupted parent waits for a child that may just have started."""
 
 
 class ChildProcess:
@@ -32,12 +36,13 @@ class ChildProcess:
         self._command = [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *command] if tied else list(command)
         self._log = log
         started: Future[subprocess.Popen[bytes]] = Future()
-        Thread(target=self._live, args=(started,), name="local broker", daemon=True).start()
         try:
+            Thread(target=self._live, args=(started,), name="local broker", daemon=True).start()
             self._process = started.result()
         except KeyboardInterrupt:
-            self._process = started.result()
-            self.kill()
+            with suppress(OSError):  # the thread has not begun, or has no child
+                self._process = started.result(START_S)
+                self.kill()
             raise
 
     def _live(self, started: Future[subprocess.Popen[bytes]]) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kstreams_assign.errors import ConfigError
 
+_FIX = "name a file that can be written"
+
 
 def refuse_unwritable(option: str, path: Path | None) -> None:
     """Raise ``ConfigError`` before long work if its result could not be written; a missing folder is made then.
@@ -17,14 +19,24 @@ def refuse_unwritable(option: str, path: Path | None) -> None:
     """
     if path is None:
         return
-    file = path.absolute()
+    try:
+        _check_place(option, path.absolute())
+    except OSError as cause:
+        raise _refused(option, path, cause) from cause
+
+
+def _check_place(option: str, file: Path) -> None:
     if file.is_dir():
-        raise ConfigError(f"{option} {file}: is a folder; name a file that can be written")
+        raise ConfigError(f"{option} {file}: is a folder; {_FIX}")
     place = next(each for each in (file, *file.parents) if each.exists())
     if place != file and not place.is_dir():
-        raise ConfigError(f"{option} {file}: {place} is no folder; name a file that can be written")
+        raise ConfigError(f"{option} {file}: {place} is no folder; {_FIX}")
     if not os.access(place, os.W_OK):
-        raise ConfigError(f"{option} {file}: not permitted to write there; name a file that can be written")
+        raise ConfigError(f"{option} {file}: not permitted to write there; {_FIX}")
+
+
+def _refused(option: str, path: Path, cause: OSError) -> ConfigError:
+    return ConfigError(f"{option} {path.absolute()}: {cause.strerror or cause}; {_FIX}")
 
 
 def write_text(option: str, path: Path, text: str) -> None:
@@ -40,5 +52,4 @@ def writable(option: str, path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as cause:
-        why = cause.strerror or cause
-        raise ConfigError(f"{option} {path.absolute()}: {why}; name a file that can be written") from cause
+        raise _refused(option, path, cause) from cause

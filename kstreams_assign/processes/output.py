@@ -24,7 +24,9 @@ BACKLOG_BYTES_MAX = 1 << 24
 STALLED_S = 1.0
 """A reader that takes no line for so long has stalled."""
 LAST_LINES_S = 2.0
-"""How long ``Outlet.close`` waits for the reader."""
+"""How long ``Outlet.close`` waits for a reader that takes nothing."""
+LAST_LINES_MAX_S = 30.0
+"""How long it waits for a slow one."""
 
 
 class LogLevel(StrEnum):
@@ -117,11 +119,17 @@ class Outlet:
                 self._add_of_child(prefix + (line if line.endswith(b"\n") else line + b"\n"), ends)
 
     def close(self) -> None:
-        """Wait until all lines are written, ``LAST_LINES_S`` at most; lines that are added later may be lost."""
+        """Wait until all is written, as long as the reader takes some; lines that are added later may be lost."""
+        began_s = monotonic()
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._backlog_bytes, LAST_LINES_S)
+            while self._backlog_bytes:
+                now_s = monotonic()
+                left_s = min(max(began_s, self._moved_s) + LAST_LINES_S, began_s + LAST_LINES_MAX_S) - now_s
+                if left_s <= 0:
+                    return
+                self._changed.wait(left_s)
 
     def _add_of_child(self, line: bytes, ends: threading.Event) -> None:
         with self._changed:

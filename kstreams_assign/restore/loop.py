@@ -177,7 +177,7 @@ class Restorer:
         """Of the tasks in the queue whose turn has come."""
         self._events: list[Event] = []
         self._report_at_ms = 0
-        self._broker_answers = True
+        self._unanswered: set[str] = set()
         self.applied_total = 0
         """Batches read so far: whether a step brought anything."""
         self.rate = RestoreRate()
@@ -261,10 +261,10 @@ class Restorer:
         try:
             bounds = self._reader.bounds(asked) if asked else {}
         except BrokerUnavailable as error:
-            self._warn_once(error)
+            self._warn_once("bounds", error)
             return
         if asked:
-            self._broker_answers = True
+            self._unanswered.clear()
         for job in due:
             self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
 
@@ -353,10 +353,10 @@ class Restorer:
             self._settle_reading()
             batches = self._reader.poll(timeout_s)
         except BrokerUnavailable as error:
-            self._warn_once(error)
+            self._warn_once("records", error)
             return []
-        if batches:  # an empty poll is no answer: while all brokers are away, polls are empty, too
-            self._broker_answers = True
+        if batches:  # perhaps read before the outage, in which polls are empty: no answer for the bounds
+            self._unanswered.discard("records")
         return batches
 
     def _settle_reading(self) -> None:
@@ -477,10 +477,10 @@ class Restorer:
             del self._job_of[partition]
         return job.stores
 
-    def _warn_once(self, error: BrokerUnavailable) -> None:
-        if self._broker_answers:
+    def _warn_once(self, question: str, error: BrokerUnavailable) -> None:
+        if not self._unanswered:
             _log.warning("the restore waits for the broker and tries again: %s", error)
-        self._broker_answers = False
+        self._unanswered.add(question)
 
 
 def _beginning(

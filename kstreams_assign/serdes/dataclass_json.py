@@ -126,10 +126,13 @@ def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
     """
     hints = _types(kind)
     members: list[tuple[str, Write | None]] = []
+    has_only_slots = kind.__dictoffset__ == 0
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
             return value  # of another type than declared: JSON decides
+        if is_plain and (has_only_slots or len(value.__dict__) == len(members)):
+            return value
         copy = object.__new__(kind)
         for name, write_member in members:
             object.__setattr__(copy, name, _written(getattr(value, name), write_member))  # frozen, perhaps
@@ -137,6 +140,7 @@ def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
 
     writers[kind] = write
     members += [(each.name, _writer(hints[each.name], writers)) for each in fields(kind)]
+    is_plain = all(write_member is None for _, write_member in members)
     return write
 
 
@@ -163,8 +167,11 @@ def _written(value: Any, write: Write | None) -> Any:
     return value if value is None or write is None else write(value)
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def _write_float(value: Any) -> Any:
-    return float(value) if type(value) is int else value  # they are equal
+    return value + 0.0 if type(value) in _NUMBERS else value  # 1 is equal to 1.0, and -0.0 to 0.0
 
 
 def _write_list(value: Any, write: Write) -> Any:

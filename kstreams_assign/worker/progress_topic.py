@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, OffsetOutOfRange
+from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
 
@@ -36,17 +36,16 @@ class ProgressTopic:
         self._admin = admin
         self._producer: RecordProducer | None = None
         self._reader: InputConsumer | None = None
+        self._is_lost = False
+        """Whether the reader's place is gone, so that it reads nothing until it has another."""
         self.partition = TopicPartition(progress_topic(config.application_id), 0)
 
     def publish(self, key: bytes, value: bytes, headers: list[tuple[str, bytes | None]], clients: ExitStack) -> None:
         """Write a record, without waiting for it. Raises ``BrokerUnavailable``, ``DeliveryFailed`` for one before."""
         producer = self._producer = self._producer or self._made_producer(clients)
-        try:
-            producer.produce(*self.partition, key, value, headers)
-            producer.acknowledged()
-        except (BrokerUnavailable, DeliveryFailed):
-            producer.abandon()  # after a fatal error it would write nothing any more
-            raise
+        producer.renew_if_spoiled()
+        producer.produce(*self.partition, key, value, headers)
+        producer.acknowledged()
 
     def flush(self, timeout_s: float) -> None:
         """Wait until what was written has arrived. Raises ``BrokerUnavailable``, ``DeliveryFailed``."""
@@ -59,10 +58,13 @@ class ProgressTopic:
         Raises ``BrokerUnavailable``, ``BrokerError``.
         """
         reader = self._reader = self._reader or self._made_reader(clients)
+        if self._is_lost:
+            reader.add(self._ends())
+            self._is_lost = False
         try:
             return [record for records in reader.poll(RECORDS_MAX, 0).values() for record in records]
         except OffsetOutOfRange:
-            reader.add(self._ends())
+            self._is_lost = True
             return []
 
     def _made_producer(self, clients: ExitStack) -> RecordProducer:

@@ -53,6 +53,8 @@ class Answer(BaseHTTPRequestHandler):
             self.server.first_silence.set()
             self.server.silence_ends.wait()
             return
+        if fault == "unavailable after a silence":
+            fault = "unavailable" if self.server.first_silence.wait(60) else "none"
         body = CONTENT.get(name)
         if body is None or fault == "unavailable":
             self.send_error(404 if body is None else 503)
@@ -155,7 +157,7 @@ def test_no_server_at_all_is_a_local_broker_error(repository, tmp_path):
 
 def test_a_jar_that_failed_for_good_ends_the_tries_of_the_others(repository, tmp_path):
     """The other one still waits for its first answer."""
-    repository.faults = {"thing0-1.0.jar": ["silence"] * 9, "thing1-1.0.jar": ["unavailable"] * 9}
+    repository.faults = {"thing0-1.0.jar": ["silence"] * 9, "thing1-1.0.jar": ["unavailable after a silence"] * 9}
     with pytest.raises(LocalBrokerError, match=r"thing1-1\.0\.jar"):
         class_path(JARS[:2], cache=tmp_path, progress=lambda _: None, repositories=repository.address)
     assert repository.asked["thing0-1.0.jar"] == 1

@@ -115,6 +115,25 @@ def test_a_line_does_not_wait_for_a_stalled_reader_and_neither_does_the_close(pi
     assert read_until_end_of(reader, last) == long + last
 
 
+def test_a_slow_reader_gets_all_lines_at_the_end(pipe, monkeypatch):
+    monkeypatch.setattr(output, "LAST_LINES_S", 3.0)
+    reader, writer = pipe
+    line, taken, pause = b"x" * 99_999 + b"\n", bytearray(), threading.Event()
+
+    def take_slowly():
+        while len(taken) < 10 * len(line):
+            pause.wait(0.4)
+            taken.extend(os.read(reader, len(line)))
+
+    slow = threading.Thread(target=take_slowly, daemon=True)
+    with closing(Outlet(writer)) as outlet:
+        for _ in range(10):
+            outlet.write(line)
+        slow.start()
+    slow.join(WITHIN_S)
+    assert taken == line * 10
+
+
 def test_lines_beyond_the_limit_are_dropped(pipe, monkeypatch):
     monkeypatch.setattr(output, "BACKLOG_BYTES_MAX", 1_000_000)
     reader, writer = pipe

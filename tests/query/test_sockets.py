@@ -197,13 +197,13 @@ def resolve(monkeypatch, name: str, hosts: Sequence[str]) -> None:
 
 
 def test_the_timeout_is_for_all_addresses_of_a_host_together(monkeypatch):
-    hosts = [f"127.0.0.{n}" for n in range(2, 12)]
+    hosts = [f"127.0.0.{n}" for n in range(2, 22)]
     resolve(monkeypatch, "pods.test", hosts)
     with hanging(hosts) as port, QueryClient([f"pods.test:{port}"]) as client:
         began_s = time.monotonic()
         with pytest.raises(StoreNotAvailable, match="timed out"):
             client.query("totals", b"k", timeout_s=0.5)
-        assert time.monotonic() - began_s < 2.5  # not 5 s: 0.5 s for each
+        assert time.monotonic() - began_s < 9  # not 10 s: 0.5 s for each
 
 
 def test_addresses_that_hang_leave_time_for_the_one_that_answers(monkeypatch):
@@ -213,8 +213,8 @@ def test_addresses_that_hang_leave_time_for_the_one_that_answers(monkeypatch):
         port = int(endpoint.rpartition(":")[2])
         with hanging(hosts[:2], port), QueryClient([f"pods.test:{port}"], token=TOKEN) as client:
             began_s = time.monotonic()
-            assert client.query("totals", b"ab", timeout_s=1.5).value == b"ba"
-            assert time.monotonic() - began_s < 2.5  # not 3 s: 1.5 s for each that hangs
+            assert client.query("totals", b"ab", timeout_s=4.5).value == b"ba"
+            assert time.monotonic() - began_s < 8  # not 9 s: 4.5 s for each that hangs
 
 
 def test_an_answer_that_does_not_come_holds_up_no_stop(monkeypatch):
@@ -223,14 +223,14 @@ def test_an_answer_that_does_not_come_holds_up_no_stop(monkeypatch):
 
     def stuck(get: Get) -> Answer:
         asked.set()
-        go.wait(5)
+        go.wait(30)
         answered.set()
         return echo(get)
 
     server = QueryServer(LOOPBACK)
     server.start("app", TOKEN, stuck, print)
     with ThreadPoolExecutor(1) as pool, QueryClient([f"127.0.0.1:{server.port}"], token=TOKEN) as client:
-        waiting = pool.submit(client.query, "totals", b"ab", timeout_s=0.5)
+        waiting = pool.submit(client.query, "totals", b"ab", timeout_s=3)
         assert asked.wait(10)
         server.stop()
         assert not answered.is_set()

@@ -432,13 +432,36 @@ def test_a_broker_that_is_away_is_waited_for_and_warned_about_once(caplog):
 
 
 class SilentReader(LogReader):
-    """As librdkafka's consumer: its poll brings nothing while all brokers are away; only ``bounds`` raises."""
+    """As librdkafka's consumer: only ``bounds`` raises while all brokers are away.
+
+    A poll brings what was fetched before, and then nothing.
+    """
+
+    fetched = True
 
     def poll(self, timeout_s):
-        if not self.away:
-            return super().poll(timeout_s)
+        away, self.away = self.away, False
+        try:
+            if self.fetched or not away:
+                return super().poll(timeout_s)
+        finally:
+            self.away = away
         self.now_ms += int(timeout_s * 1_000)
         return []
+
+
+def test_an_outage_is_warned_about_once_though_records_come_that_were_fetched_before(caplog):
+    reader = SilentReader({P0: Log(entries=records(90)), P1: Log(entries=records(9))})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    steps(loop, 2)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
+    reader.away = True
+    with caplog.at_level(logging.WARNING):
+        for number in range(40):
+            reader.logs[P0].entries.extend(records(number))
+            steps(loop, 1)
+    assert len(caplog.records) == 1
 
 
 def test_an_outage_is_warned_about_once_though_polls_do_not_fail(caplog):
@@ -446,7 +469,7 @@ def test_an_outage_is_warned_about_once_though_polls_do_not_fail(caplog):
     loop, stores = restorer(reader), DictStores()
     loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
     for outages in (1, 2):
-        reader.away = True
+        reader.away, reader.fetched = True, False
         with caplog.at_level(logging.WARNING):
             assert only(Restored, steps(loop, 100)) == []
         assert len(caplog.records) == outages

@@ -16,7 +16,7 @@ from kstreams_assign.worker import runtime
 from tests.adapters.confluent_cluster import closed_port
 from tests.processes.supervised import Supervised
 
-ENDS_WITHIN_S = 5.0
+ENDS_WITHIN_S = 15.0
 """Far less than the 30 s of the wait."""
 
 

@@ -10,6 +10,7 @@ import pytest
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker.fresh_ends import FreshEnds
+from tests.worker.app import until
 
 FIRST, *OTHERS = [TopicPartition("log", number) for number in range(4)]
 
@@ -51,9 +52,7 @@ def test_a_close_fails_those_that_wait_for_the_next_request_and_lets_the_one_und
         first = pool.submit(ends.ask, FIRST, 10)
         assert began.wait(30)
         waiting = pool.submit(ends.ask, OTHERS[0], 10)
-        pause = threading.Event()
-        while ends._next is None:
-            pause.wait(0.001)
+        until(lambda: ends._next is not None)
         ends.close()
         with pytest.raises(BrokerUnavailable, match="ending"):
             waiting.result(30)

@@ -176,6 +176,11 @@ class RecordProducer:
         if self._spoiled:
             self._renew()
 
+    def renew_if_spoiled(self) -> None:
+        """Replace a client that had a fatal error, after which it writes nothing; what it held is lost."""
+        if self._spoiled:
+            self.abandon()
+
     def close(self) -> None:
         """End the client. What was not flushed is dropped, as it was not committed either."""
         self.abandon()
