@@ -70,6 +70,12 @@ class EndSignals:
         if self._came is not None:
             jvm.terminate()
 
+    def forget_jvm(self) -> None:
+        """Let go what belongs to a JVM that has ended."""
+        if self._jvm is not None:
+            self._jvm.communicate()
+            self._jvm = None
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number in self._numbers:
             if signal.getsignal(number) == self._hear:

@@ -162,9 +162,13 @@ class HadoopFiles:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise Hadoop's exceptions in the block as errors of ours."""
+        """Raise Hadoop's exceptions in the block as errors of ours; the end of the JVM is none of Hadoop's."""
+        from py4j.protocol import Py4JNetworkError
+
         try:
             yield
+        except Py4JNetworkError:
+            raise
         except self._errors() as error:
             raise hadoops_failure(self.address, _described(error), self._version) from error
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.adapters.cache import archive_of, archive_options
@@ -139,8 +140,8 @@ def _started(
             begin = output.tell()
             on_command_line = SparkConf(False).setAll([pair for pair in conf.getAll() if not is_secret(pair[0])])
             how = {"stdout": output, "stderr": output}
-            gateway = launch_gateway(on_command_line, how)  # type: ignore[no-untyped-call]
-            signals.ends(gateway.proc)
+            with _naming_its_jvm(signals):
+                gateway = launch_gateway(on_command_line, how)  # type: ignore[no-untyped-call]
             session = SparkSession(SparkContext(gateway=gateway, conf=conf))
             signals.listen()
             # It would print a stack trace when the JVM ends before it.
@@ -153,6 +154,28 @@ def _started(
         raise start_failure(log.read_bytes()[begin:].decode(errors="replace"), log) from error
     except OSError as error:
         raise launch_failure(error, os.environ.get("SPARK_HOME")) from error
+
+
+@contextmanager
+def _naming_its_jvm(signals: EndSignals) -> Iterator[None]:
+    """Let a signal end the JVM from its first moment: pyspark waits for it, and it may fetch its jars for minutes."""
+    from pyspark import java_gateway
+    from pyspark.errors import PySparkRuntimeError
+
+    def launch(*arguments: Any, **settings: Any) -> Popen[bytes]:
+        jvm = Popen(*arguments, **settings)
+        signals.ends(jvm)
+        return jvm
+
+    pysparks: Any = java_gateway
+    before, pysparks.Popen = pysparks.Popen, launch
+    try:
+        yield
+    except PySparkRuntimeError:  # it has ended, and pyspark leaves its pipe open
+        signals.forget_jvm()
+        raise
+    finally:
+        pysparks.Popen = before
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:

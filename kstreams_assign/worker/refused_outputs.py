@@ -19,6 +19,8 @@ from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES, content_by
 REFUSALS_MAX = 1_000
 """Refused outputs that are remembered; a forgotten one costs another failed commit."""
 
+_BY_KEY = -1
+"""The partition of a row for which the key chooses it."""
 FORBIDDEN_MS = 60_000
 """For how long a topic is taken to refuse every record."""
 
@@ -108,7 +110,7 @@ class RefusedOutputs:
 
     def refusal(self, row: Row, now_ms: int) -> RecordRefused | None:
         """Return why the brokers would refuse an output, as far as that is known."""
-        topic, key, value, _, partition, time_ms = row
+        topic, key, value, *_ = row
         if (forbidden := self._forbidden.get(topic)) is not None:
             if now_ms < forbidden.until_ms:
                 return forbidden.refused
@@ -116,9 +118,9 @@ class RefusedOutputs:
         size, value_hash = _size(row), hash(value)
         for signature in (
             _Signature(topic, key, size),
-            _Signature(topic, key, size, partition),
+            _Signature(topic, key, size, _partition(row)),
             _Signature(topic, key, size, None, value_hash),
-            _Signature(topic, key, size, None, value_hash, time_ms),
+            _Signature(topic, key, size, None, value_hash, _time_ms(row)),
         ):
             if (refused := self._refused.get(signature)) is not None:
                 return refused
@@ -126,13 +128,17 @@ class RefusedOutputs:
 
 
 def _signature(row: Row, refused: RecordRefused) -> _Signature:
-    topic, key, value, _, partition, time_ms = row
+    topic, key, value, *_ = row
     anywhere = _Signature(topic, key, _size(row))
     if refused.absent:
-        return anywhere._replace(partition=partition)
+        return anywhere._replace(partition=_partition(row))
     if refused.too_large or (key is None and not refused.untimely):
         return anywhere
-    return anywhere._replace(value_hash=hash(value), time_ms=time_ms if refused.untimely else None)
+    return anywhere._replace(value_hash=hash(value), time_ms=_time_ms(row) if refused.untimely else None)
+
+
+def _partition(row: Row) -> int:
+    return _BY_KEY if row[4] is None else row[4]
 
 
 def _time_ms(row: Row) -> int:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.history.end_signals import EndSignals, ended_by_sigterm
+from kstreams_assign.history.session import spark_session
 from tests.worker.app import until
 
 PATIENCE_S = 120
@@ -107,7 +109,7 @@ def test_after_sigterm_no_call_waits_for_the_one_under_way(gateway: JavaGateway)
         with server.accept()[0] as connection:
             connection.recv(1)
             os.kill(os.getpid(), signal.SIGTERM)
-            waited.append(not ended.wait(10))
+            waited.append(not ended.wait(PATIENCE_S))
 
     def fetch_page(port: int) -> None:
         with ended_by_sigterm(), EndSignals() as signals:
@@ -119,13 +121,35 @@ def test_after_sigterm_no_call_waits_for_the_one_under_way(gateway: JavaGateway)
                     gateway.jvm.java.lang.System.currentTimeMillis()
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=be_silent, args=[server])
+        thread = threading.Thread(target=be_silent, args=[server], daemon=True)
         thread.start()
         with pytest.raises(SystemExit):
             fetch_page(server.getsockname()[1])
         ended.set()
-        thread.join()
+        thread.join(PATIENCE_S)
     assert waited == [False]
+
+
+def test_sigterm_ends_a_start_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Spark fetches jars before its JVM answers."""
+    submit, pid = tmp_path / "bin" / "spark-submit", tmp_path / "pid"
+    submit.parent.mkdir()
+    submit.write_text(f"#!/bin/sh\necho $$ > {pid}.part && mv {pid}.part {pid}\nexec sleep 300\n", encoding="utf-8")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+
+    def signal_when_started() -> None:
+        until(pid.exists, PATIENCE_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=signal_when_started, daemon=True).start()
+    with (
+        pytest.raises(SystemExit, match="143"),
+        ended_by_sigterm(),
+        spark_session(master="local[1]", log=tmp_path / "log"),
+    ):
+        pytest.fail("Spark has started")
+    assert not psutil.pid_exists(int(pid.read_text(encoding="utf-8")))
 
 
 def test_it_ends_a_jvm_that_is_named_after_it():
