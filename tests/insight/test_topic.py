@@ -179,7 +179,7 @@ def test_a_record_that_is_too_large_is_named_and_the_others_are_counted(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
     done = run("topic", "produce", topic, "-b", broker)
     assert (done.status, done.out) == (3, f"1 record written to {topic}\n")
-    assert "the record has 2,000,001 bytes" in done.err
+    assert "key, value and headers of the record have 2,000,001 bytes" in done.err
 
 
 def test_a_topic_without_records(broker: str, run: Cli, topic: str) -> None:
