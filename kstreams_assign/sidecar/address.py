@@ -6,8 +6,10 @@ What lives here: the address, and making and removing its socket. What must not:
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import stat
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +21,8 @@ from kstreams_assign.state.forking import open_unshared
 
 TCP = "tcp://"
 PATH_BYTES_MAX = 107  # sockaddr_un holds 108 with the zero at the end
-BACKLOG = 8
+BACKLOG = 100
+"""Connections that wait to be accepted. asyncio's clients cannot wait for room there."""
 
 
 class UnixAddress(NamedTuple):
@@ -136,14 +139,24 @@ def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(kind):
         raise ConfigError(f"socket = {path}: is no socket; name another path, or remove the file")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # a listener that does not accept would keep it waiting
         answer = probe.connect_ex(str(path))
-    if answer != errno.ECONNREFUSED:
+    if answer not in (errno.ECONNREFUSED, errno.ENOENT):  # the file may have been deleted meanwhile
         raise ConfigError(f"socket = {path}: another process listens there; end it, or choose another path")
-    path.unlink()
+    path.unlink(missing_ok=True)
 
 
-def remove(address: Address, listener: socket.socket) -> None:
-    """Stop listening; the file goes with it."""
-    listener.close()
-    if isinstance(address, UnixAddress):
-        address.path.unlink(missing_ok=True)
+def read_file_id(address: Address) -> os.stat_result | None:
+    """Return what identifies the file of a socket as long as the socket is open; None for TCP."""
+    return address.path.lstat() if isinstance(address, UnixAddress) else None
+
+
+def remove_file(address: Address, file_id: os.stat_result | None) -> None:
+    """Delete the file of a socket that still listens, unless another file is at its path.
+
+    Once the socket listens no more, a successor may bind the path, and its file may get the same inode number.
+    """
+    if isinstance(address, UnixAddress) and file_id is not None:
+        with suppress(FileNotFoundError):
+            if os.path.samestat(address.path.lstat(), file_id):
+                address.path.unlink()

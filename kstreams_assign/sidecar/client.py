@@ -90,10 +90,13 @@ class Pending:
     def __init__(self, client: SidecarClient, number: int) -> None:
         self._client = client
         self._number = number
+        self._answer: Message | None = None
 
     def result(self) -> Any:
-        """The answer. Raises ``SidecarRefused`` and ``SidecarDisconnected``."""
-        return self._client.wait_for(self._number)
+        """The answer, however often it is asked for. Raises ``SidecarRefused`` and ``SidecarDisconnected``."""
+        if self._answer is None:
+            self._answer = self._client.wait_for(self._number)
+        return read_answer(self._answer)
 
 
 class SidecarClient:
@@ -316,11 +319,11 @@ class SidecarClient:
 
     # --- the wire ------------------------------------------------------------------------------
 
-    def wait_for(self, number: int) -> Any:
-        """The answer to a request, by its id."""
+    def wait_for(self, number: int) -> Message:
+        """The message that answers a request, by its id; it is given once."""
         while number not in self._answers:
             self._receive()
-        return read_answer(self._answers.pop(number))
+        return self._answers.pop(number)
 
     def _poll(self, **fields: Any) -> Any:
         self._end_behind_given_up_poll()

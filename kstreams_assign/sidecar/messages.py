@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.errors import InvalidTaskId, SidecarRefused
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX
 from kstreams_assign.wire import schema_text
 from kstreams_assign.wire.framing import LONG_TEXT_MAX, Message
 
@@ -129,6 +130,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _timer_name(value: Any) -> str:
+    _require(type(value) is str and len(value.encode()) <= NAME_BYTES_MAX)
+    return str(value)
+
+
 def _long_text(value: Any) -> str:
     _require(type(value) is str and len(value) <= LONG_TEXT_MAX)
     return str(value)
@@ -233,6 +239,7 @@ _TYPES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
     "integer": _integer,
     "boolean": lambda _: _boolean,
     "text": lambda _: _text,
+    "timer_name": lambda _: _timer_name,
     "task": lambda _: _task,
     "bytes": lambda _: _bytes,
     "bytes_list": lambda _: _list_of(bytes),

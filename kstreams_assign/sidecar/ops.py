@@ -19,7 +19,6 @@ from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.prefixes import prefix_end
 from kstreams_assign.tasks.stamped import ValueAndTime
-from kstreams_assign.tasks.timers import NAME_BYTES_MAX
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX
 from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyTimestampedKeyValueStore
 from kstreams_assign.worker.timing import Timers
@@ -130,8 +129,10 @@ class Ops:
         session_task = self._session_tasks.to_write(fields["task"])
         emitted = _emitted(fields, session_task.running.workspace.at_work.record.timestamp_ms)
         self._check_sinks(session_task, emitted)
-        kept = self._outputs.keep(session_task, emitted, list(map(_output_size, emitted)))
+        kept, refused_outputs = self._outputs.split(session_task, emitted, list(map(_output_size, emitted)))
         self._weigh(list(map(_output_size, kept)))
+        for refused_output in refused_outputs:
+            self._outputs.set_aside(session_task, refused_output)
         session_task.running.workspace.emit_many(kept)
         return len(kept)
 
@@ -141,7 +142,7 @@ class Ops:
             raise refused("bad_request", f"at_ms: {len(times)} of them for {len(keys)} keys")
         if (longest := max(map(len, keys), default=0)) > TIMER_KEY_BYTES_MAX:
             raise refused("too_large", f"a timer's key of {longest} bytes: must be at most {TIMER_KEY_BYTES_MAX}")
-        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        timers = _timers(self._session_tasks.to_write(fields["task"]))
         self._weigh([2 * (len(key) + len(name) * 4 + VALUE_BYTES) for key in keys])
         for key, at_ms in zip(keys, times, strict=True):
             timers.set(key, at_ms, name)
@@ -149,13 +150,13 @@ class Ops:
 
     def _cancel_timers(self, fields: Fields) -> int:
         keys, name = fields["keys"], fields["name"] or ""
-        timers = _timers(self._session_tasks.to_write(fields["task"]), name)
+        timers = _timers(self._session_tasks.to_write(fields["task"]))
         self._weigh([2 * (len(key) + len(name) * 4) for key in keys])
         return sum([timers.cancel(key, name) for key in keys])
 
     def _get_timers(self, fields: Fields) -> list[int | None]:
         name = fields["name"] or ""
-        timers = _timers(self._session_tasks.to_read(fields["task"]), name)
+        timers = _timers(self._session_tasks.to_read(fields["task"]))
         return [timers.get(key, name) for key in fields["keys"]]
 
     def _check_sinks(self, session_task: SessionTask, emitted: Iterable[Emitted]) -> None:
@@ -205,9 +206,7 @@ def _store(session_task: SessionTask, name: str) -> KeyValueStore:
         raise refused("no_such_store", str(cause)) from cause
 
 
-def _timers(session_task: SessionTask, name: str) -> Timers:
-    if len(name.encode(errors="replace")) > NAME_BYTES_MAX:
-        raise refused("bad_request", f"name = {name[:60]!r}: must be at most {NAME_BYTES_MAX} bytes in UTF-8")
+def _timers(session_task: SessionTask) -> Timers:
     try:
         return session_task.running.task.timers
     except ConfigError as cause:

@@ -8,6 +8,7 @@ refusals are known again (``worker.refused_outputs``), and requests that wait.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kstreams_assign.errors import RecordRefused, SidecarRefused
 from kstreams_assign.model import TaskId
@@ -22,6 +23,13 @@ from kstreams_assign.worker.on_error import Response
 from kstreams_assign.worker.refused_outputs import Output
 
 _NO_OFFSET = -1
+
+
+class RefusedOutput(NamedTuple):
+    """An output that the brokers would refuse, and why."""
+
+    output: Emitted
+    cause: RecordRefused
 
 
 class SessionOutputs:
@@ -75,22 +83,22 @@ class SessionOutputs:
 
     # --- at a request ---------------------------------------------------------------------
 
-    def keep(self, session_task: SessionTask, emitted: Sequence[Emitted], sizes: Sequence[int]) -> Sequence[Emitted]:
-        """Return the outputs that can be delivered, as far as is known; set the others aside.
+    def split(
+        self, session_task: SessionTask, emitted: Sequence[Emitted], sizes: Sequence[int]
+    ) -> tuple[Sequence[Emitted], Sequence[RefusedOutput]]:
+        """Return the outputs that can be delivered, as far as is known, and the others, which are to be set aside.
 
-        ``sizes`` are those of the records. Raises ``SidecarRefused`` where nothing may be set aside; then nothing of it
-        was done.
+        ``sizes`` are those of the records. Raises ``SidecarRefused`` where nothing may be set aside.
         """
         if max(sizes, default=0) <= self._bytes_max and not self._bad_records.remembers_refusals:
-            return emitted
+            return emitted, []
         refusals = [self._refusal(session_task, output, size) for output, size in zip(emitted, sizes, strict=True)]
         task = session_task.running.task.id
         if any(refusals) and not self._bad_records.sets_aside(task):
             raise next(map(_as_reply, filter(None, refusals)))
-        for output, cause in zip(emitted, refusals, strict=True):
-            if cause is not None:
-                self._set_aside(session_task, output, cause)
-        return [output for output, cause in zip(emitted, refusals, strict=True) if cause is None]
+        judged = list(zip(emitted, refusals, strict=True))
+        kept = [output for output, cause in judged if cause is None]
+        return kept, [RefusedOutput(output, cause) for output, cause in judged if cause is not None]
 
     def check_writes(self, task: TaskId, store: str, sizes: Sequence[int]) -> None:
         """Raise ``SidecarRefused`` for a value that the store's changelog has been found not to take."""
@@ -106,8 +114,9 @@ class SessionOutputs:
             return RecordRefused(text, topic, -1, key, absent=False, too_large=True, size_bytes=size)
         return self._bad_records.refusal((topic, key, value, headers, partition, timestamp_ms))
 
-    def _set_aside(self, session_task: SessionTask, output: Emitted, cause: RecordRefused) -> None:
+    def set_aside(self, session_task: SessionTask, refused_output: RefusedOutput) -> None:
         """Report and count it; its dead letter is the output itself, as no input record is known to be to blame."""
+        output, cause = refused_output
         task, topic = session_task.running.task.id, session_task.running.workspace.sinks[output.topic]
         time_ms = output.timestamp_ms or 0
         headers = [*output.headers] or None

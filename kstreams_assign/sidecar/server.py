@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, cast
 
-from kstreams_assign.errors import SidecarError
-from kstreams_assign.sidecar.address import Address, TcpAddress, listen, remove
+from kstreams_assign.errors import ConfigError, SidecarError
+from kstreams_assign.sidecar.address import Address, TcpAddress, listen, read_file_id, remove_file
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.query_requests import Port
 from kstreams_assign.sidecar.session import (
@@ -42,6 +43,10 @@ UNSENT_BYTES_MAX = 64 << 20
 """Bytes of events that wait for a peer that does not read; beyond them its connection is closed."""
 
 STOP_TIMEOUT_S = 1.0
+ACCEPT_AGAIN_S = 1.0
+"""How long to wait after an accept that failed, for example as no file descriptor is free."""
+
+_log = logging.getLogger(__name__)
 
 
 class Work(Protocol):
@@ -59,18 +64,23 @@ class Server:
 
     def __init__(self, address: Address, token: str | None, work: Work) -> None:
         self._address = address
-        self._listener = listen(address)
+        self._loop = asyncio.new_event_loop()  # while descriptors are free
+        try:
+            self._listener = listen(address)
+        except ConfigError:
+            self._loop.close()
+            raise
+        self._file_id = read_file_id(address)
+        self._accepts = True
         self._token = token
         self._welcome: Mapping[str, Any] = {}
         self.work = work
         self._connections: set[_Connection] = set()
         self._waiting: dict[_Connection, None] = {}  # not let in yet, the oldest first
         self._current: _Connection | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._ready = threading.Event()
         self.failure: BaseException | None = None
-        self._stopping: asyncio.Event
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="kstreams-sidecar", daemon=True)
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="kstreams-sidecar", daemon=True)
 
     @property
     def address(self) -> str:
@@ -83,27 +93,54 @@ class Server:
         """Accept sessions and send them ``welcome``. A bug in here is kept as ``failure`` and reported."""
         self._welcome, self._on_failure = {**welcome, "version": VERSION}, on_failure
         self._thread.start()
-        self._ready.wait()
 
     def stop(self) -> None:
-        """Send what has been answered, hang up on everybody, and let the address go."""
+        """Let the address go, send what has been answered, and hang up on everybody."""
+        if self._listener.fileno() >= 0:
+            remove_file(self._address, self._file_id)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-        remove(self._address, self._listener)
+        self._listener.close()
+        self._loop.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         self._loop.set_exception_handler(self._failed)
-        server = await self._loop.create_server(lambda: _Connection(self, self._loop), sock=self._listener)
-        self._ready.set()
+        self._listener.setblocking(False)
+        self._await_peers()
         await self._stopping.wait()
-        server.close()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
         ending = [connection.stopped() for connection in list(self._connections)]
         if ending:
             await asyncio.wait(ending, timeout=STOP_TIMEOUT_S)
         for connection in list(self._connections):
             connection.abort()
+
+    def _await_peers(self) -> None:
+        if not self._stopping.is_set():
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept a connection. What lets that fail passes, such as a lack of descriptors, so try again in a while."""
+        try:
+            peer, _ = self._listener.accept()
+        except BlockingIOError:  # the peer has hung up meanwhile
+            return
+        except OSError as cause:
+            if self._accepts:
+                text = "The socket %s accepts no connection: %s. The worker goes on, and tries until it succeeds."
+                _log.warning(text, self.address, cause.strerror)
+            self._accepts = False
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(ACCEPT_AGAIN_S, self._await_peers)
+            return
+        self._accepts = True
+        self._loop.create_task(self._loop.connect_accepted_socket(lambda: _Connection(self, self._loop), peer))
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """asyncio would only write a callback's error into a log."""

@@ -116,6 +116,7 @@ class Hostile:
             "integers": lambda: r.choice((None, None, None, [7] * r.randrange(20))),
             "boolean": lambda: r.random() < 0.5,
             "text": lambda: r.choice(("totals", "out", "nowhere")),
+            "timer_name": lambda: r.choice(("", "reminder")),
             "task": lambda: r.choice(("0_0", "0_1", "3_3")),
             "bytes": lambda: r.randbytes(3),
             "bytes_list": lambda: lots,
