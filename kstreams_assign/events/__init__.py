@@ -251,4 +251,5 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 
 EventListener = Callable[[Event], None]
 """Type of ``on_event``. It is called on the thread where the event happens, one call at a time, and must return
-soon."""
+soon: events of other threads are delivered on the thread of a call that takes long, after it. It may call the worker's
+methods; events that they cause are delivered after it returns."""
