@@ -8,7 +8,7 @@ process that may not write or read the topic loses only the early rebalance: the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import assert_never
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.engine import early as engine
-from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
+from kstreams_assign.errors import KStreamsAssignError, MalformedUserData
 from kstreams_assign.events import EarlyProbeEvent, EarlyProbingOffEvent, ProgressUnreadableEvent
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.group.probing import Sums
@@ -28,7 +28,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.status.views import ALL_CHANGELOGS, Copies, EarlyView
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.progress_topic import ProgressTopic
+from kstreams_assign.worker.progress_topic import ProgressTopic, let_outages_pass
 
 TURN_S = 0.5
 GENERATION = "generation"
@@ -88,7 +88,7 @@ class EarlyProbing:
 
     def _turn(self, clients: ExitStack) -> None:
         if self._engine.generation is not None:
-            with suppress(BrokerUnavailable, DeliveryFailed):  # the next turn tries again
+            with let_outages_pass():  # the next turn tries again
                 self._handle(engine.Turned(self._sums.report(owned_only=True)), clients)
 
     def _handle(self, event: engine.Event, clients: ExitStack) -> None:

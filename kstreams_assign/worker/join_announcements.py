@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from kstreams_assign.errors import (
-    BrokerUnavailable,
-    DeliveryFailed,
-    KStreamsAssignError,
-    MalformedUserData,
-    RecordRefused,
-)
+from kstreams_assign.errors import KStreamsAssignError, MalformedUserData
 from kstreams_assign.events import ProgressUnreadableEvent, WarmJoinAloneEvent
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.join_messages import JoinAnnounced, read_join_message, write_join_message
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.progress_topic import ProgressTopic
+from kstreams_assign.worker.progress_topic import ProgressTopic, let_outages_pass
 
 JOIN = "join"
 
@@ -74,11 +68,8 @@ class JoinAnnouncements:
     def _unless_refused(self) -> Iterator[None]:
         """Let outages pass. Report once that the brokers refuse the topic."""
         try:
-            yield
-        except RecordRefused as cause:
-            self._refuse(cause)
-        except (BrokerUnavailable, DeliveryFailed):
-            return
+            with let_outages_pass():
+                yield
         except KStreamsAssignError as cause:
             self._refuse(cause)
 

@@ -9,12 +9,12 @@ changelogs cover it. What must not live here: what the records mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import OffsetOutOfRange
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, OffsetOutOfRange, RecordRefused
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
 
@@ -26,6 +26,17 @@ TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000", "segmen
 def progress_topic(application_id: str) -> str:
     """Return the topic's name."""
     return f"{application_id}-warm-up-progress"
+
+
+@contextmanager
+def let_outages_pass() -> Iterator[None]:
+    """Suppress what a later try mends. Raises ``RecordRefused``: the brokers will not take the next message either."""
+    try:
+        yield
+    except RecordRefused:
+        raise
+    except (BrokerUnavailable, DeliveryFailed):
+        return
 
 
 class ProgressTopic:

@@ -24,7 +24,6 @@ from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
     ConfigError,
-    DeliveryFailed,
     KStreamsAssignError,
     MalformedUserData,
     NotAStreamsGroup,
@@ -45,7 +44,7 @@ from kstreams_assign.status.views import DrainView
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.leave_messages import LeaveMessage, read_leave_message, write_leave_message
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.progress_topic import ProgressTopic
+from kstreams_assign.worker.progress_topic import ProgressTopic, let_outages_pass
 from kstreams_assign.worker.streams_look import GroupLook
 from kstreams_assign.worker.warm_joining import no_room
 
@@ -229,12 +228,12 @@ class WarmLeaving:
     # --- the topic --------------------------------------------------------------------------
 
     def _publish(self, message: LeaveMessage, clients: ExitStack) -> None:
-        """Write a message; one that does not arrive is repeated later, or was the last."""
-        with suppress(BrokerUnavailable, DeliveryFailed):
+        """Write a message; one that does not arrive is repeated later, or was the last. Raises ``RecordRefused``."""
+        with let_outages_pass():
             self._topic.publish(self._member_id.encode(), write_leave_message(message), [(LEAVE, b"1")], clients)
 
     def _flush(self) -> None:
-        with suppress(BrokerUnavailable, DeliveryFailed):
+        with let_outages_pass():
             self._topic.flush(FLUSH_S)
 
     def _heard(self, clients: ExitStack) -> Iterator[LeaveMessage]:

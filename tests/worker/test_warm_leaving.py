@@ -13,7 +13,7 @@ import pytest
 from kstreams_assign import Config
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.engine.warm_disk import Disk
-from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, RecordRefused
 from kstreams_assign.events import (
     DrainRefusedEvent,
     Event,
@@ -42,6 +42,8 @@ GROUP = snapshot(
 MOVES = (TaskId(1, 1), TaskId(1, 2))
 """What ``a`` gets when ``b`` leaves."""
 
+REFUSED = RecordRefused("no right to write", "progress", 0, b"b-id", absent=False, forbidden=True)
+
 
 class Bus:
     """What has been written to the topic; each reader has its own place."""
@@ -57,15 +59,20 @@ class Topic:
 
     def __init__(self, bus: Bus, fails: Exception | None = None) -> None:
         self._bus, self.fails = bus, fails
+        self.refuses: Exception | None = None
+        """What a write meets."""
+        self.refuses_late: Exception | None = None
+        """What is only known of a write once it is awaited."""
         self._at = 0
 
     def publish(self, key: bytes, value: bytes, headers: Any, _clients: ExitStack) -> None:
-        if self.fails is not None:
-            raise self.fails
+        if (failure := self.fails or self.refuses) is not None:
+            raise failure
         self._bus.records.append(Record("progress", 0, len(self._bus.records), 0, key, value, headers))
 
     def flush(self, _timeout_s: float) -> None:
-        pass
+        if self.refuses_late is not None:
+            raise self.refuses_late
 
     def read(self, _clients: ExitStack) -> list[Record]:
         if self.fails is not None:
@@ -244,6 +251,32 @@ def test_a_drain_under_way_ends_when_the_brokers_refuse(sides: Callable[..., Sid
     leaver.topic.fails = BrokerError("not allowed")
     assert leaver.drained.wait(SECONDS)
     assert len(leaver.reported(DrainRefusedEvent)) == 1
+
+
+@pytest.mark.parametrize("when", ["refuses", "refuses_late"])
+def test_a_member_that_may_not_write_the_topic_leaves_cold_with_a_warning(
+    sides: Callable[..., Side], when: str
+) -> None:
+    sides("a")
+    leaver = sides("b")
+    setattr(leaver.topic, when, REFUSED)
+    leaver.leaving.drain()
+    assert leaver.drained.wait(SECONDS)
+    (off,) = leaver.reported(WarmLeaveOffEvent)
+    assert off.warnings == ("no right to write; no tasks are warmed up when a member drains",)
+    (refused,) = leaver.reported(DrainRefusedEvent)
+    assert refused.warnings == ("no right to write: this member leaves without warming its tasks up elsewhere",)
+
+
+def test_a_member_that_may_not_answer_restores_nothing_for_one_that_leaves(sides: Callable[..., Side]) -> None:
+    stayer, leaver = sides("a"), sides("b")
+    stayer.lag = lambda _task: 50_000
+    stayer.topic.refuses = REFUSED
+    leaver.leaving.drain()
+    while not stayer.reported(WarmLeaveOffEvent):
+        assert not leaver.drained.wait(0.01), "it waits longer for an answer"
+    stayer.stop()
+    assert stayer.kept == [frozenset(MOVES), frozenset()]
 
 
 def test_an_outage_only_delays_a_drain(sides: Callable[..., Side]) -> None:
