@@ -166,7 +166,7 @@ class AwaitingEnded:
 
 @dataclass(frozen=True, slots=True)
 class EndMembership:
-    """This member ends with this error."""
+    """This member ends with this error: close its tasks, then leave. Heartbeats that are due are sent until then."""
 
     cause: KStreamsAssignError
 

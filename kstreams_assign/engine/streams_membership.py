@@ -102,7 +102,7 @@ class State(Enum):
     FENCED = "fenced"  # out of the group; it joins again once the tasks are dropped
     STALLED = "stalled"  # it has left until the call of the user's function returns
     CLOSING = "closing"  # its tasks are being closed; heartbeats keep its place, and nothing more is adopted
-    CLOSED = "closed"  # an error has ended it, or it has no tasks to close; no heartbeat is due
+    CLOSED = "closed"  # it was refused or has lost its place, or it has no tasks to close; no heartbeat is due
 
     __hash__ = object.__hash__
 
@@ -181,10 +181,6 @@ class StreamsMembership:
     @property
     def _copies(self) -> frozenset[TaskId]:
         return self.owned.standby | self.owned.warmup
-
-    @property
-    def _is_ended(self) -> bool:
-        return self.state is State.CLOSED
 
     @property
     def is_certain(self) -> bool:
@@ -317,7 +313,7 @@ class StreamsMembership:
         if response.partitions_by_user_endpoint is not None:
             self.hosts = response.partitions_by_user_endpoint
         effects = awaiting + self._heed_status(response.status)
-        return effects if self._is_ended else effects + self._heed_tasks(response, now_ms)
+        return effects + self._heed_tasks(response, now_ms) if self.state is State.MEMBER else effects
 
     def _refused(self, response: StreamsHeartbeatResponse, now_ms: int) -> list[Effect]:
         if response.error_code in AGAIN:
@@ -396,9 +392,9 @@ class StreamsMembership:
         details = {each.status_code: each.status_detail for each in status}
         effects: list[Effect] = [AnnounceStatus(status)]
         if SHUTDOWN_APPLICATION in details:
-            return effects + self._end(ShutdownRequested("a member asked the whole application to shut down"))
+            return effects + self._close_for(ShutdownRequested("a member asked the whole application to shut down"))
         if (detail := details.get(INCORRECTLY_PARTITIONED_TOPICS)) is not None:
-            return effects + self._end(TopologyMismatch(f"topics are partitioned wrongly: {detail}"))
+            return effects + self._close_for(TopologyMismatch(f"topics are partitioned wrongly: {detail}"))
         return effects
 
     # --- tasks -----------------------------------------------------------------------
@@ -409,7 +405,7 @@ class StreamsMembership:
         if active is not None and standby is not None and warmup is not None:
             return self._aim_at(tasks_by_role(active, standby, warmup), now_ms)
         if any(each is not None for each in lists):
-            return self._end(BrokerError(UNREADABLE))
+            return self._close_for(BrokerError(UNREADABLE))
         if self._unsure:
             self._looking_up = True
             return [LookUpAssignment()]
@@ -525,7 +521,13 @@ class StreamsMembership:
             self.state = State.CLOSED
         return []
 
+    def _close_for(self, cause: KStreamsAssignError) -> list[Effect]:
+        """End a member that the coordinator has just accepted: close as if the process had asked for it."""
+        self.state, self._unsure = State.CLOSING, False
+        return [EndMembership(cause)]
+
     def _end(self, cause: KStreamsAssignError) -> list[Effect]:
+        """End a member that the coordinator refuses: no heartbeat would keep its place."""
         self.state = State.CLOSED
         return [EndMembership(cause)]
 

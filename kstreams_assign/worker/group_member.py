@@ -112,6 +112,8 @@ class Questions:
         self._active: frozenset[TaskId] = frozenset()
         self._held: frozenset[TaskId] = frozenset()
         """The active tasks of the last assignment that the program took, and of those before it, until ``let_go``."""
+        self._unanswered: dict[type[GroupEvent], GroupEvent] = {}
+        """The last question of each kind that the program took and has not answered."""
         self._dropped: Callable[[], None] | None = None
         self._losses = self._losses_handled = 0  # the first is counted by the membership, the other by the program
         self.generation: int | None = None
@@ -156,7 +158,14 @@ class Questions:
             self._held |= self._active
         elif isinstance(event, Lost):
             self._active = self._held = frozenset()
+            self._unanswered.clear()
+        if event is not None:
+            self._unanswered[type(event)] = event
         return event
+
+    def accept_answer(self, kind: type[GroupEvent]) -> bool:
+        """Return whether the program took a question of this kind since its last answer to one."""
+        return self._unanswered.pop(kind, None) is not None
 
     def let_go(self) -> int | None:
         """Note that the program holds the last assignment's tasks alone, and return the number of that assignment."""
@@ -196,7 +205,7 @@ class GroupMember:
         self._questions = Questions()
         self._loads: dict[TaskId, int] = {}
         self._failure: BaseException | None = None
-        self._ending = EndRequest()
+        self._ending, self._leaves = EndRequest(), threading.Event()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
         self._committed = CommittedOffsets(
             config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once
@@ -227,7 +236,7 @@ class GroupMember:
             self._closing = opened.pop_all()
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
-            for name, work in (("membership", self._membership.run), ("progress", lambda: talk(self._ending)))
+            for name, work in (("membership", self._be_member), ("progress", lambda: talk(self._ending)))
         ]
 
     def __enter__(self) -> Self:
@@ -239,6 +248,7 @@ class GroupMember:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ending.set()
+        self._leaves.set()
         self._membership.close()
         for thread in self._threads:
             thread.join()
@@ -265,12 +275,17 @@ class GroupMember:
     # --- answers -----------------------------------------------------------------------
 
     def ready_to_join(self) -> None:
-        """Answer ``CommitDue``: what was processed is committed."""
-        self._membership.handle(machine.WorkCommitted())
+        """Answer ``CommitDue``: what was processed is committed. It has no effect unless ``poll`` has returned one."""
+        if self._questions.accept_answer(CommitDue):
+            self._membership.handle(machine.WorkCommitted())
 
     def let_go(self) -> None:
-        """Answer the last ``Assignment`` of ``poll``: the revoked tasks are written, committed and closed."""
-        self._membership.handle(machine.TasksReleased(self._questions.let_go()))
+        """Answer the last ``Assignment`` of ``poll``: the revoked tasks are written, committed and closed.
+
+        A second answer has no effect.
+        """
+        if self._questions.accept_answer(Assignment):
+            self._membership.handle(machine.TasksReleased(self._questions.let_go()))
 
     # --- reports in: the offsets of each task's state -----------------------------------
 
@@ -384,10 +399,16 @@ class GroupMember:
         self._config.refuse_unless_apache("shut_application_down")
         self._membership.shut_application_down()
 
+    def _be_member(self) -> None:
+        """Be a member until the ``with`` block ends: after an error the program still commits and closes its tasks."""
+        self._guarded(self._membership.run)
+        self._membership.keep_place(self._leaves)
+
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Keep an error that ends a thread; ``poll`` raises it."""
+        """Keep the first error; ``poll`` raises it."""
         try:
             work()
         except BaseException as failure:  # noqa: BLE001  # raised again by poll()
-            self._failure = failure
+            if self._failure is None:
+                self._failure = failure
             self._questions.put(None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,12 +37,19 @@ from tests.worker.test_streams_group_on_a_broker import SESSION_MS, STREAMS, WOR
 from tests.worker.test_with_java import LONG, Mixed, mixed  # noqa: F401  # the fixture
 
 STORE = "totals"
+HEARTBEAT_MS = 500
 
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
     app = App(broker, "own-" + re.sub(r"[^a-z0-9]+", "-", request.node.name)[-56:].strip("-"), tmp_path)
-    set_group(broker, app.name, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500, initial_rebalance_delay_ms=0)
+    set_group(
+        broker,
+        app.name,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        initial_rebalance_delay_ms=0,
+    )
     yield app
     app.stop()
 
@@ -82,6 +91,12 @@ def let_go_until_active(member: GroupMember, tasks: int) -> Assignment:
     while len((event := next_assignment(member)).active) != tasks:
         member.let_go()
     return event
+
+
+def lease_end_s(member: GroupMember) -> float:
+    """Return until when the member may write (monotonic), after a moment."""
+    threading.Event().wait(0.05)
+    return time.monotonic() + member.lease_left_s()
 
 
 def test_one_member_has_all_tasks_and_commits_under_its_epoch(app: App) -> None:
@@ -255,6 +270,8 @@ def test_all_members_end_if_one_asks_for_it_and_may_commit_before(app: App) -> N
         member.shut_application_down()
         with pytest.raises(ShutdownRequested):
             next_event(member)
+        ends_s = lease_end_s(member)
+        until(lambda: lease_end_s(member), lambda later_s: later_s > ends_s + 2 * HEARTBEAT_MS / 1000)
         member.commit({at: 7}, PATIENCE_S)
         assert member.committed([at], PATIENCE_S) == {at: 7}
 
