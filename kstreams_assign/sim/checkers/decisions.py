@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from kstreams_assign.assign import check
+from kstreams_assign.group.awaiting import read_restarts
 from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
+from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.sim.checkers.checker import Checker
 from kstreams_assign.sim.checkers.present import is_of_this_generation
@@ -105,9 +109,10 @@ class SameOnEveryLeader(Checker):
             return
         member = classic(other)
         asked = member.question(known_ends=question.end_offsets is not None)
-        again = place_tasks(member.read_group(members), asked)
-        if again.awaited.keys() != decision.awaited.keys():
+        view = member.read_group(members)
+        if _list_awaited(view, asked) != _list_awaited(view, question):
             return  # an assignment reaches members at different times, so a wait that it sets ends at different times
+        again = place_tasks(view, asked)
         if again.standing.plan.placements != decision.placements or again.inputs != _inputs(decision):
             self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
@@ -116,6 +121,13 @@ def _knows_as_much(process: Process, other: Process) -> bool:
     """Return whether both have the assignment of the same generation."""
     mine, its = classic(process), classic(other)
     return mine.adopted is not None and mine.machine.generation == its.machine.generation
+
+
+def _list_awaited(view: GroupView, question: DecisionInput) -> tuple[AbstractSet[UUID], AbstractSet[UUID]]:
+    """Return the processes whose wait has not ended yet: those that are still away, and those that are back."""
+    max_delay_ms = question.config.scheduled_rebalance_max_delay_ms
+    restarts = read_restarts(view, max_delay_ms, question.leader, question.joined_ago_ms)
+    return restarts.away.keys(), restarts.back.keys()
 
 
 def _inputs(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
