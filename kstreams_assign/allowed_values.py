@@ -48,19 +48,21 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole numbers from ``least`` to ``most``, or without an upper limit."""
+    """Whole numbers from ``least`` to ``most``, or without an upper limit; and the number ``also`` below them."""
 
     least: int
     most: int | None = None
+    also: int | None = None
 
     def allows(self, value: object) -> bool:
         """Return whether this is one of the numbers; booleans are none."""
         if isinstance(value, bool) or not isinstance(value, int):
             return False
-        return self.least <= value and (self.most is None or value <= self.most)
+        return value == self.also or (self.least <= value and (self.most is None or value <= self.most))
 
     def __str__(self) -> str:
-        return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
+        limit = "" if self.most is None else f" and <= {self.most}"
+        return f"a whole number >= {self.least}{limit}" + ("" if self.also is None else f", or {self.also}")
 
 
 INT32_MAX = 2**31 - 1
@@ -90,7 +92,7 @@ RANGES: Mapping[str, Range] = {
     "commit_interval_ms": Range(1, INT64_MAX),
     "buffered_records_max": Range(1),
     "repartition_purge_interval_ms": Range(0, INT64_MAX),
-    "replication_factor": Range(-1, 32_767),
+    "replication_factor": Range(1, 32_767, also=-1),
 }
 """KIP-441, "Parameters", has the smallest values of the first four."""
 

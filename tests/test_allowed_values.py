@@ -49,6 +49,14 @@ def test_a_range_has_its_limits_and_only_whole_numbers(key):
             check_value(key, value)
 
 
+def test_a_range_may_allow_one_number_beside_it():
+    for factor in (-1, 1, 3, 32_767):
+        check_value("replication_factor", factor)
+    for wrong in (-2, 0, -1.0, True):
+        with pytest.raises(ConfigError, match=r"must be a whole number >= 1 and <= 32767, or -1$"):
+            check_value("replication_factor", wrong)
+
+
 def test_a_setting_in_milliseconds_has_an_upper_limit():
     keys = {each.name for kind in (Config, AssignConfig) for each in fields(kind) if each.name.endswith("_ms")}
     assert [key for key in sorted(keys) if key not in RANGES or RANGES[key].most is None] == []

@@ -48,6 +48,8 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("group_instance_id", "", "non-empty string"),
         ("group_membership_operation", "leave", "remain_in_group"),
         ("state_cleanup_dir_max_age_ms", -2, ">= -1"),
+        ("replication_factor", 0, "must be a whole number >= 1 and <= 32767, or -1"),
+        ("replication_factor", -2, "must be a whole number >= 1 and <= 32767, or -1"),
         ("client_rack", "", "non-empty string"),
         ("rack_aware_assignment_strategy", "nearest", "balance_subtopology"),
         ("rack_aware_assignment_traffic_cost", -1, ">= 0"),

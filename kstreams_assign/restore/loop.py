@@ -28,7 +28,6 @@ from kstreams_assign.tasks.stores import TaskStores
 
 _log = logging.getLogger(__name__)
 
-
 LEADERLESS_REPORTED = 6
 """Elections take a moment and are no news; six times in a row is about 3 s."""
 
@@ -173,6 +172,7 @@ class Restorer:
         self._reading: set[TopicPartition] = set()
         self._queue: tuple[TaskId, ...] = ()
         self._at_once = 0
+        self.queued: frozenset[TaskId] = frozenset()  # the tasks of the queue whose turn has not come
         self._turn_began_ms: dict[TaskId, int] = {}
         """Of the tasks in the queue whose turn has come."""
         self._events: list[Event] = []
@@ -385,13 +385,13 @@ class Restorer:
         )
         if wait:
             self._turn_began_ms.clear()
-        queued = self._queued() if self._queue and not wait else ()
-        return [progress for job, progress in known if job.purpose is active or not (wait or job.task in queued)]
+        self.queued = self._find_queued(0 if wait else self._at_once)
+        return [progress for job, progress in known if job.purpose is active or not (wait or job.task in self.queued)]
 
-    def _queued(self) -> frozenset[TaskId]:
-        """The tasks whose turn has not come. One that does not get on in its turn holds up no other."""
+    def _find_queued(self, at_once: int) -> frozenset[TaskId]:
+        """Return the tasks whose turn has not come. One that does not get on in its turn holds up no other."""
         jobs = [self._jobs[task] for task in self._queue if task in self._jobs]
-        now_ms, at_once, waiting = self._now_ms(), self._at_once, set[TaskId]()
+        now_ms, waiting = self._now_ms(), set[TaskId]()
         for job in jobs:
             progress = job.progress
             if progress is not None and progress.remaining <= self._pacing.caught_up:

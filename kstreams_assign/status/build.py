@@ -15,12 +15,13 @@ from uuid import UUID
 from kstreams_assign.assign import is_caught_up
 from kstreams_assign.config import Config
 from kstreams_assign.group.probing import Rejoin, Wait
-from kstreams_assign.group.values import Adopted, Hosts, WarmupQueue
+from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.observe.reasons import span
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.status.values import (
     ACTIVE,
+    LEAVING,
     QUEUED,
     STANDBY,
     STOPPED,
@@ -40,7 +41,7 @@ T = TypeVar("T")
 STILL_MS = 5_000
 """A replica without a step for so long is not catching up. Members that restore report at least as often."""
 
-ROLE_ORDER = (ACTIVE, WARMUP, STANDBY, "leaving")
+ROLE_ORDER = (ACTIVE, WARMUP, STANDBY, LEAVING)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
@@ -148,14 +149,11 @@ class _StatusBuilder:
         self._shape = shape
         self._process = process
         self._views = views
-        adopted = views.member.adopted
-        self._queued = (
-            _queued(adopted.queue, views.progress, config.acceptable_recovery_lag) if adopted else frozenset()
-        )
+        self._queued = {task for task in views.queued if views.states.get(task) is TaskState.TAILING}
 
     def tasks(self) -> Iterator[TaskStatus]:
         """The tasks in this process: active ones first."""
-        roles = {task: self._views.roles.get(task, "leaving") for task in self._views.states}
+        roles = {task: self._views.roles.get(task, LEAVING) for task in self._views.states}
         for task in sorted(roles, key=lambda task: (ROLE_ORDER.index(roles[task]), task)):
             stop = self._views.stopped.get(task)
             state = QUEUED if task in self._queued else self._views.states[task].value
@@ -282,14 +280,6 @@ class _StatusBuilder:
                 )
             )
         return holders
-
-
-def _queued(queue: WarmupQueue | None, progress: Mapping[TaskId, TaskProgress], acceptable: int) -> frozenset[TaskId]:
-    """The warm-ups that wait (the rule of ``restore.loop``)."""
-    if queue is None:
-        return frozenset()
-    under_way = [task for task in queue.order if task not in progress or progress[task].remaining > acceptable]
-    return frozenset(under_way[queue.at_once :])
 
 
 def _only(candidates: Sequence[T]) -> T | None:

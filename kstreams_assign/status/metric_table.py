@@ -69,9 +69,17 @@ ROWS = (
         ("task_id",),
     ),
     MetricRow(f"{COORDINATOR}_rebalance_total", Kind.COUNTER, "rebalances", "Rebalances that gave an assignment."),
-    MetricRow(f"{UPDATER}_active_restoring_tasks", Kind.GAUGE, "tasks", "Active tasks that are being restored."),
     MetricRow(
-        f"{UPDATER}_standby_updating_tasks", Kind.GAUGE, "tasks", "Standbys and warm-ups that are being updated."
+        f"{UPDATER}_active_restoring_tasks",
+        Kind.GAUGE,
+        "tasks",
+        "Active tasks that are being restored; stopped ones are not counted.",
+    ),
+    MetricRow(
+        f"{UPDATER}_standby_updating_tasks",
+        Kind.GAUGE,
+        "tasks",
+        "Standbys and warm-ups that are being updated; queued and stopped ones are not counted.",
     ),
     MetricRow(
         f"{UPDATER}_restore_records_rate",

@@ -32,7 +32,17 @@ from kstreams_assign.status.metric_table import (
     UPDATER,
     Kind,
 )
-from kstreams_assign.status.values import ACTIVE, RESTORING, STOPPED, VERDICTS, ReplicaProgress, Status
+from kstreams_assign.status.values import (
+    ACTIVE,
+    RESTORING,
+    STANDBY,
+    STOPPED,
+    TAILING,
+    VERDICTS,
+    WARMUP,
+    ReplicaProgress,
+    Status,
+)
 from kstreams_assign.status.views import DurationView, TaskTopic
 
 REBALANCING, RUNNING, PENDING_SHUTDOWN, PENDING_ERROR = 1, 2, 3, 5
@@ -106,8 +116,9 @@ def _by_topic(counts: Mapping[TaskTopic, int]) -> Samples:
 
 def _restores(status: Status) -> Iterator[Metric]:
     """Kafka counts records, this project offsets; they differ where compaction or transactions have left gaps."""
-    yield _value(f"{UPDATER}_active_restoring_tasks", sum(task.state == RESTORING for task in status.tasks))
-    yield _value(f"{UPDATER}_standby_updating_tasks", sum(task.role != ACTIVE for task in status.tasks))
+    counts = _counts(status)
+    yield _value(f"{UPDATER}_active_restoring_tasks", counts[ACTIVE, RESTORING])
+    yield _value(f"{UPDATER}_standby_updating_tasks", counts[STANDBY, TAILING] + counts[WARMUP, TAILING])
     restore: list[tuple[tuple[TaskId], float]] = []
     update: list[tuple[tuple[TaskId], float]] = []
     for task in status.tasks:
@@ -122,6 +133,11 @@ def _restores(status: Status) -> Iterator[Metric]:
     yield _family(f"{TASK}_restore_total", _by_task_id(status.meters.restored))
     yield _family(f"{TASK}_update_rate", update)
     yield _family(f"{TASK}_update_total", _by_task_id(status.meters.updated))
+
+
+def _counts(status: Status) -> Counter[tuple[str, str]]:
+    """Role and state -> number of tasks."""
+    return Counter((task.role, task.state) for task in status.tasks)
 
 
 def _by_task_id(values: Mapping[TaskId, int]) -> Samples:
@@ -157,7 +173,7 @@ def _commits(status: Status) -> Iterator[Metric]:
 
 
 def _tasks(status: Status) -> Iterator[Metric]:
-    yield _family(f"{OURS}_tasks", sorted(Counter((task.role, task.state) for task in status.tasks).items()))
+    yield _family(f"{OURS}_tasks", sorted(_counts(status).items()))
     stopped = [((task.task, task.role), 1) for task in status.tasks if task.stopped]
     yield _family(f"{OURS}_task_stopped", stopped)
     paused = [((task.task,), task.paused_ms / 1000) for task in status.tasks if task.paused_ms is not None]

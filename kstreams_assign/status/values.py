@@ -18,8 +18,11 @@ from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.status.views import DrainView, GlobalTableView, JoinView, Meters
 from kstreams_assign.wire import AwaitedProcess
 
-ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
-RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
+ACTIVE, STANDBY, WARMUP, LEAVING = "active", "standby", "warmup", "leaving"
+"""Roles. A leaving task is not assigned here any more, and is not closed yet."""
+
+RESTORING, TAILING, QUEUED, STOPPED = "restoring", "tailing", "queued", "stopped"
+"""States of a task: of those of its life (``TaskState``), and beside them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,13 +155,17 @@ class GlobalTableView:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The parts' views, read one after the other. ``monotonic_ms`` is the clock of ``progress`` and ``early``."""
+    """The parts' views, read one after the other. ``monotonic_ms`` is the clock of ``progress`` and ``early``.
+
+    ``queued``: the warm-ups that the restorer does not read yet, as others of the queue come first.
+    """
 
     member: MemberView
     early: EarlyView
     roles: Mapping[TaskId, str]
     states: Mapping[TaskId, TaskState]
     progress: Mapping[TaskId, TaskProgress]
+    queued: frozenset[TaskId]
     warnings: Mapping[str, Sequence[str]]
     records_total: int
     commits_total: int

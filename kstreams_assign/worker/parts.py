@@ -51,6 +51,7 @@ class Parts:
             roles=self.membership.roles(),
             states=self.processor.states(),
             progress=self.restoring.progress(),
+            queued=self.restoring.queued,
             warnings=self.log.warnings(),
             records_total=self.processor.feeding.records_total,
             records_out_total=sum(meters.records_produced.values()),

@@ -186,6 +186,11 @@ class RestoreThread:
         """How far each task is that is here, as last reported: restored or tailed, not those that run."""
         return self._engine.progress()
 
+    @property
+    def queued(self) -> frozenset[TaskId]:
+        """The warm-ups that wait for others (``queue``)."""
+        return self._restorer.queued
+
     def stopped(self) -> dict[TaskId, Stop]:
         """The tasks that cannot work here, and why."""
         return self._engine.stopped()

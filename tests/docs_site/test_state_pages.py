@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
 from kstreams_assign.state import global_folders, identity, journal, lock, members, requests, trash
 from kstreams_assign.status.as_json import as_json
+from kstreams_assign.status.build import ROLE_ORDER
 from kstreams_assign.status.server import PATHS
-from kstreams_assign.status.values import Status, TaskStatus
+from kstreams_assign.status.values import QUEUED, STOPPED, Status, TaskStatus, WarmUp
+from kstreams_assign.tasks.lifecycle import TaskState
 from tests.docs_site.pages import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -37,6 +40,23 @@ def test_every_field_of_the_status_has_a_row() -> None:
     shown = as_json(status())
     assert first_column("http.md", "Fields of `/status.json`") == shown.keys()
     assert first_column("http.md", "Fields of `/tasks`") == shown["tasks"][0].keys()
+
+
+def test_every_role_and_every_state_of_a_task_has_a_row() -> None:
+    assert first_column("http.md", "Roles of a task") == set(ROLE_ORDER)
+    lived = {state.value for state in TaskState if state is not TaskState.CLOSED}
+    assert first_column("http.md", "States of a task") == {*lived, QUEUED, STOPPED}
+
+
+def test_every_state_of_a_member_has_a_row() -> None:
+    assert first_column("http.md", "States of a member") == {state.value for state in State}
+
+
+def test_every_field_of_a_warm_up_is_named() -> None:
+    warmup = WarmUp(TaskId(0, 1), UUID(int=7), (), None)
+    [shown] = as_json(replace(status(), warmups=(warmup,)))["warmups"]
+    page = (REFERENCE / "http.md").read_text(encoding="utf-8")
+    assert [field for field in shown if f"`{field}`" not in page] == []
 
 
 def test_every_file_of_a_state_directory_has_a_row() -> None:

@@ -73,6 +73,7 @@ VIEWS = Views(
     roles=dict.fromkeys(T, "active"),
     states=dict.fromkeys(T, TaskState.RUNNING),
     progress={},
+    queued=frozenset(),
     warnings={"decision": ["look out"]},
     records_total=10,
     commits_total=2,
@@ -188,10 +189,18 @@ def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
         roles=dict.fromkeys(WARM, "warmup"),
         states=dict.fromkeys(WARM, TaskState.TAILING),
         progress={task: going() for task in WARM},
+        queued=frozenset({WARM[1]}),
     )
-    assert [task.state for task in status_of(CONFIG, SHAPE, NEW, views).tasks] == ["tailing", "queued"]
-    warm = replace(views, progress={WARM[0]: going(moved=995), WARM[1]: going()})
-    assert [task.state for task in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
+    status = status_of(CONFIG, SHAPE, NEW, views)
+    assert [(task.task, task.state) for task in status.tasks] == [(WARM[0], "tailing"), (WARM[1], "queued")]
+    assert [(warmup.task, warmup.queued) for warmup in status.warmups] == [(WARM[0], False), (WARM[1], True)]
+    none = status_of(CONFIG, SHAPE, NEW, replace(views, queued=frozenset()))
+    assert [task.state for task in none.tasks] == ["tailing", "tailing"]
+
+
+def test_a_task_that_has_just_become_active_is_not_queued_although_the_restorer_has_not_been_asked_again():
+    views = replace(VIEWS, states=dict.fromkeys(T, TaskState.RESTORING), queued=frozenset(T))
+    assert {task.state for task in status_of(CONFIG, SHAPE, LEADER, views).tasks} == {"restoring"}
 
 
 def test_a_member_that_drains_in_a_streams_group_shows_its_tasks_next_owners():

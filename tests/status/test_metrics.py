@@ -180,6 +180,24 @@ def test_a_stopped_task_has_its_own_sample_and_the_client_is_not_running():
     assert not any(name == "kstreams_assign_task_stopped" for name, *_ in samples(settled()))
 
 
+def test_only_what_is_restored_or_updated_at_this_moment_is_counted_as_that():
+    kinds = [
+        ("active", "restoring"),
+        ("active", "running"),
+        ("active", "stopped"),
+        ("leaving", "restoring"),
+        ("leaving", "running"),
+        ("leaving", "tailing"),
+        ("standby", "tailing"),
+        ("standby", "stopped"),
+        ("warmup", "tailing"),
+        ("warmup", "queued"),
+    ]
+    values = samples(settled(tasks=tuple(TaskStatus(task(n), *kind, None) for n, kind in enumerate(kinds))))
+    assert values["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
+    assert values["kafka_streams_stream_state_updater_metrics_standby_updating_tasks",] == 2
+
+
 def test_a_paused_task_has_its_own_sample_and_no_verdict_changes():
     paused = settled(tasks=(replace(settled().tasks[0], paused_ms=1_500), *settled().tasks[1:]))
     values = samples(paused)
