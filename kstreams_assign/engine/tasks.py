@@ -128,8 +128,8 @@ class Tasks:
     def is_due(self, now_ms: int, *, full: bool) -> bool:
         """Return whether ``Turned`` has something to do."""
         if not self._tasks.committing:
-            due = now_ms >= self._next_commit_ms or full
-            if self._wait_for_next or (due and not self._fenced):
+            due = now_ms >= self._next_commit_ms or full or self._wait_for_next
+            if due and not self._fenced:
                 return True
         pause_ends_ms = self._tasks.pause_ends_ms
         return pause_ends_ms is not None and now_ms >= pause_ends_ms
@@ -305,8 +305,11 @@ class Tasks:
     def _must_begin(self) -> bool:
         """Whether a commit begins in the next turn, however long the session lasts.
 
-        While the group rebalances, a task that only starts again waits: a commit after the lease loses all tasks.
+        While the group rebalances, a task that only starts again waits: a commit after the lease loses all tasks. After
+        a fenced commit nothing follows but ``DropAll``: another commit would leave out the work of that one.
         """
+        if self._fenced:
+            return False
         if self._rejoining:
             return any(not isinstance(waiting, _StartAgain) for waiting in self._wait_for_next)
         return bool(self._wait_for_next)

@@ -128,7 +128,7 @@ class Membership:
             case engine.RestartAnnounced(awaited):
                 self._world.log("restarts", self._process, "awaited" if awaited else "not awaited")
                 self._process.leave()
-            case engine.EndMembership():
+            case engine.EndMembership() | engine.AnnounceShutdownRefused():
                 raise AssertionError(effect)  # no process here asks all to end
             case _:
                 assert_never(effect)

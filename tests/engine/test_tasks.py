@@ -506,8 +506,10 @@ def test_a_fenced_commit_loses_the_membership_and_begins_no_other(machine: Machi
         do.TellMember(member.MembershipLost("commit ended as fenced")),
     ]
     machine.now_ms += INTERVAL_MS
+    machine.handle(member.Commit(), InputsLost(INPUTS))  # ordered before the loss was known
     assert machine.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
     assert not machine.tasks.is_due(machine.now_ms, full=True)
+    assert not machine.tasks.commit_is_near
 
 
 def test_an_assignment_that_arrives_after_a_fenced_commit_is_not_taken_over(machine: Machine) -> None:

@@ -279,6 +279,15 @@ def test_leaders_may_differ_while_the_wait_for_a_process_that_is_back_has_ended_
     assert play(Script.draw(280_011_165, faults=True, exactly_once=True)).violations == ()
 
 
+def test_a_process_that_slept_does_not_commit_behind_the_work_that_a_fenced_commit_has_lost():
+    """It is asked to drain while it sleeps, and a heartbeat prolongs its lease before it drops its tasks."""
+    assert play(Script.draw(270_049_375, faults=True)).violations == ()
+
+
+def test_a_member_that_slept_learns_late_who_was_there_before_a_restart_was_announced():
+    assert play(Script.draw(280_060_236, faults=True, exactly_once=True)).violations == ()
+
+
 def test_outputs_sent_ahead_do_not_arrive_after_their_store_failed_in_a_commit_and_their_task_left():
     assert play(before_restarts(7_057_320, exactly_once=False)).violations == ()
 

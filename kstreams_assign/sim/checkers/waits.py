@@ -40,7 +40,10 @@ class WaitsAreAnnounced(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._announced_ms: dict[UUID, int] = {}
-        self._present: dict[int, AbstractSet[UUID]] = {}
+        self._announced_by: dict[UUID, int] = {}
+        """The number of the last decision that read an announcement."""
+        self._present: dict[int, tuple[int, AbstractSet[UUID]]] = {}
+        """By generation: the number of its decision, and the processes that do not leave."""
         self._know_it_is_back: dict[UUID, set[Process]] = {}
         self._kept_until_ms: dict[UUID, float] = {}
         self._awaits: dict[Process, tuple[int, AbstractSet[UUID]]] = {}
@@ -54,7 +57,7 @@ class WaitsAreAnnounced(Checker):
         self._decisions += 1
         view, now_ms = read_group(members), self.world.timeline.now_ms
         max_ms, joined = question.config.scheduled_rebalance_max_delay_ms, {member.member_id for member in members}
-        self._present[self.world.coordinator.generation] = view.processes.keys() - view.restarting
+        self._present[self.world.coordinator.generation] = self._decisions, view.processes.keys() - view.restarting
         if decision.waiting and view.foreign:
             self.report_violation(f"tasks wait in a group with {', '.join(view.foreign)}")
         for awaited in decision.awaited.keys() - view.restarting:
@@ -63,7 +66,7 @@ class WaitsAreAnnounced(Checker):
         if not view.foreign:
             self._check_kept(decision.awaited.keys() | view.processes.keys(), joined, now_ms)
         for announcing in view.restarting:
-            self._announced_ms[announcing] = now_ms
+            self._announced_ms[announcing], self._announced_by[announcing] = now_ms, self._decisions
             self._kept_until_ms.setdefault(announcing, now_ms + _time_left_ms(view, announcing, max_ms) / 2)
             self._know_it_is_back.pop(announcing, None)
         self._check_plan(decision)
@@ -73,9 +76,11 @@ class WaitsAreAnnounced(Checker):
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
         self._awaits[process] = generation, adopted.awaited.keys()
-        for present in self._present.get(generation, ()):
-            self._know_it_is_back.setdefault(present, set()).add(process)
-            self._kept_until_ms.pop(present, None)
+        number, present = self._present.get(generation, (0, frozenset[UUID]()))
+        for each in present:
+            if number > self._announced_by.get(each, 0):  # an assignment may arrive after a later announcement
+                self._know_it_is_back.setdefault(each, set()).add(process)
+                self._kept_until_ms.pop(each, None)
 
     def lost(self, process: Process) -> None:
         self._awaits.pop(process, None)
