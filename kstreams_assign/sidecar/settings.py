@@ -17,7 +17,14 @@ from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TTL_CLOCKS, TTL_MS_MAX, Store
 from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
-from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.flows import (
+    Flow,
+    KeyedTimers,
+    Repartition,
+    bind_flows,
+    check_in_time_order,
+    topology_shape,
+)
 from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
@@ -47,6 +54,11 @@ KEYS: Mapping[str, Key] = {
     ),
     "repartition_sources": Key("names, or tables", "Repartition topics that it reads; the leader creates them."),
     "copartitioned": Key("lists of topics", "Sources that must have the same number of partitions, as for a join."),
+    "in_time_order": Key(
+        "true, false",
+        "Whether a task that reads several topics gets the oldest record of all first, as a join needs it. Default: "
+        "true.",
+    ),
     "stores": Key("names, or tables", "Stores of each task."),
     "sinks": Key(
         "topics", "Topics that the application may emit to, repartition topics by their short names included."
@@ -211,6 +223,8 @@ def _flow(key: str, table: object) -> Flow:
     groups = table.get("copartitioned", [])
     if not isinstance(groups, list):
         raise ConfigError(f"{key}.copartitioned = {groups!r}: must be a list of lists of topics")
+    in_time_order = table.get("in_time_order", True)
+    check_in_time_order(f"{key}.in_time_order", in_time_order)
     return Flow.of(
         sources,
         [_store(f"{key}.stores[{n}]", store) for n, store in enumerate(_list(key, table, "stores", STORE_KEYS))],
@@ -220,6 +234,7 @@ def _flow(key: str, table: object) -> Flow:
         pattern,
         on_error,
         _timers(key, table),
+        in_time_order=in_time_order,
     )
 
 

@@ -47,6 +47,15 @@ class MemoryInputs:
     def ends(self) -> Mapping[TopicPartition, int]:
         return {partition: self._broker.end(partition) for partition in self._next}
 
+    def is_at_end(self, partition: TopicPartition) -> bool:
+        return not self._broker.has_records(partition, self._next[partition])
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Do nothing: what waits is bounded by what a test writes."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Do nothing, as for ``pause``."""
+
     @property
     def any_waits(self) -> bool:
         """Whether a record waits to be read."""

@@ -61,8 +61,10 @@ class Flow:
     """A subtopology without its code. ``sinks``: the program's name of a topic -> the topic.
 
     ``on_error``: what becomes of a record that cannot be processed; a function gets the record and the error.
-    ``timers``: its keyed timers, if it has any; their store is among those of the shape. As
-    declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
+    ``timers``: its keyed timers, if it has any; their store is among those of the shape. ``in_time_order``: whether a
+    task that reads several topics gets the oldest record of all first.
+
+    As declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
     adds them.
     """
 
@@ -71,6 +73,12 @@ class Flow:
     repartition: tuple[Repartition, ...] = ()
     on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail"
     timers: KeyedTimers | None = None
+    in_time_order: bool = True
+
+    @property
+    def merges(self) -> bool:
+        """Return whether a task may have to bring the records of several topics into one order."""
+        return self.in_time_order and (len(self.shape.sources) > 1 or self.shape.pattern is not None)
 
     @classmethod
     def of(
@@ -83,6 +91,8 @@ class Flow:
         pattern: str | None = None,
         on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail",
         timers: KeyedTimers | None = None,
+        *,
+        in_time_order: bool = True,
     ) -> Flow:
         """Declare a subtopology; stores and repartition topics may be given by name. Raises ``ConfigError``."""
         named = tuple(store if isinstance(store, Store) else Store(store) for store in stores)
@@ -107,13 +117,19 @@ class Flow:
         if pattern is not None:
             _refuse_pattern(pattern)
         shape = SubtopologyShape(tuple(sources), named, copartition=groups, pattern=pattern)
-        return cls(shape, {sink: sink for sink in sinks}, internal, on_error, timers)
+        return cls(shape, {sink: sink for sink in sinks}, internal, on_error, timers, in_time_order)
 
     @property
     def names(self) -> frozenset[str]:
         """The topics and the pattern that it reads, as the program names them."""
         patterns = [] if self.shape.pattern is None else [self.shape.pattern]
         return frozenset({*self.shape.sources, *(topic.name for topic in self.repartition), *patterns})
+
+
+def check_in_time_order(key: str, value: object) -> None:
+    """Raise ``ConfigError`` unless this is true or false."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key} = {value!r}: must be true or false")
 
 
 def _timers_store(name: str, others: Iterable[Store]) -> Store:
@@ -169,7 +185,7 @@ def _bind_flow(flow: Flow, full: Mapping[str, str], by_topic: Mapping[str, Repar
         sinks=tuple(sinks.values()),
         copartition=tuple(tuple(full.get(name, name) for name in group) for group in flow.shape.copartition),
     )
-    return Flow(shape, sinks, on_error=flow.on_error, timers=flow.timers)
+    return replace(flow, shape=shape, sinks=sinks, repartition=())
 
 
 def topology_shape(flows: Sequence[Flow]) -> TopologyShape:

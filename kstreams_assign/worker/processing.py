@@ -86,7 +86,7 @@ class Processor:
         self._flows = flows
         self._shape = shape
         self._labour = labour
-        self._inputs = PolledInputs(inputs)
+        self._inputs = PolledInputs(inputs, config.max_poll_records, clocks.monotonic_ms)
         self._producer = producer
         self._sums = sums
         self._purging = purging
@@ -265,15 +265,13 @@ class Processor:
         if self._idle or self._ended:
             return
         try:
-            polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
+            for partition, records in self._inputs.poll(self._labour.appetite(), self._patience_s):
+                task_id = self._task_of.get(partition)
+                if task_id is not None and self._inputs.reads_on(partition):
+                    self.feeding.feed(task_id, partition, records)
         except OffsetOutOfRange as cause:
             self._log.emit(events.InputOutOfRangeEvent(reason=str(cause), reset=self._config.auto_offset_reset))
             self._lose_input(cause.positions)
-            return
-        for partition, records in polled.items():
-            task_id = self._task_of.get(partition)
-            if task_id is not None and self._inputs.reads_on(partition):
-                self.feeding.feed(task_id, partition, records)
 
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
         self._lose(positions)
@@ -418,6 +416,7 @@ class Processor:
         self._labour.ends(task)
         self._pauses.input_ends(task)
         self._inputs.remove(inputs)
+        self._inputs.remove_order(inputs)
         for partition in inputs:
             self._task_of.pop(partition, None)
 
@@ -440,6 +439,8 @@ class Processor:
         offsets = {str(p): position.offset for p, position in positions.items()}
         self._log.emit(events.RunningEvent(task=str(task), positions=offsets, restored=restored))
         self._labour.begins(running)
+        if flow.in_time_order:
+            self._inputs.order(positions)
         self._pauses.begins(running)
 
     def settle(self) -> None:

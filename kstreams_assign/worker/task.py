@@ -22,7 +22,7 @@ from kstreams_assign.tasks.punctuation import Punctuation
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import Timer
 from kstreams_assign.tasks.times import PartitionTime
-from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock
+from kstreams_assign.topology.flows import Flow, KeyedTimers, Repartition, TimersClock, check_in_time_order
 from kstreams_assign.worker import global_views
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch
@@ -351,6 +351,7 @@ class Subtopology:
     - ``sinks``: topics that ``task.emit`` may write to.
     - ``repartition_sources``: internal topics to read, by their short names.
     - ``copartitioned``: groups of sources that are joined.
+    - ``in_time_order``: whether the records of several sources come in the order of their times.
     - ``sources_pattern``: regular expression for more topics to read.
     - ``on_error``: what becomes of a record for which the function raises.
     - ``init``: function that is called with each task before its first records.
@@ -374,6 +375,9 @@ class Subtopology:
     """Repartition topics to read, by their short names; the leader creates them."""
     copartitioned: Sequence[Sequence[str]] = ()
     """Groups of sources that must have equally many partitions, as they are joined."""
+    in_time_order: bool = True
+    """Whether a task that reads several topics gets the oldest record of all first, as a join needs it. Then a call has
+    few records where topics alternate; ``False`` brings each topic's as they arrive."""
     sources_pattern: str | None = None
     """Regular expression: topics whose whole name matches are read too, also those that appear later."""
     on_error: OnError = "fail"
@@ -407,6 +411,7 @@ class Subtopology:
             if not isinstance(store, str | Store):
                 raise ConfigError(f"stores: {store!r}: must be a name, or a Store(...)")
         check_on_error("on_error", self.on_error)
+        check_in_time_order("in_time_order", self.in_time_order)
         if not (self.sources or self.repartition_sources or self.sources_pattern):
             raise ConfigError(f"sources = {self.sources!r}: must be a list of at least one topic")
 
@@ -427,6 +432,7 @@ class Subtopology:
             self.sources_pattern,
             self.on_error,
             None if self.timers is None else KeyedTimers(self.timers_clock, self.timers_store),
+            in_time_order=self.in_time_order,
         )
 
 

@@ -304,6 +304,27 @@ def test_read_committed_passes_over_what_was_aborted(broker, admin):
         inputs.close()
 
 
+@pytest.mark.parametrize("read_committed", [True, False])
+def test_the_end_of_a_partition_is_known_behind_the_marker_of_a_transaction(broker, admin, read_committed):
+    at, empty = (TopicPartition(new_topic(admin, 1), 0) for _ in range(2))
+    inputs = InputConsumer(broker, group_id="g", read_committed=read_committed, reports_ends=True)
+    inputs.add({at: 0, empty: 0})
+    collected, producer = Collected(inputs), transactional(broker)
+    for last in (0, 2):  # each marker takes an offset
+        producer.begin_transaction()
+        producer.produce(at.topic, b"v", b"k", at.partition)
+        producer.commit_transaction()
+        collected.until_offset(at, last)
+        until(collected.poll, lambda _: inputs.is_at_end(at) and inputs.is_at_end(empty))
+    inputs.add({at: 0})
+    assert not inputs.is_at_end(at), "it is read again"
+    until(collected.poll, lambda _: inputs.is_at_end(at))
+    assert collected.offsets[at] == [0, 2, 0, 2]
+    inputs.remove([at])
+    assert not inputs.is_at_end(at)
+    inputs.close()
+
+
 def test_a_broker_out_of_reach_brings_nothing_and_blocks_no_longer_than_asked():
     address = closed_port()
     inputs = InputConsumer(address, group_id="g")

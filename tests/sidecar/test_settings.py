@@ -179,6 +179,10 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
             r"on_error = \[\]: must be 'fail', 'skip', ",
         ),
         (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nin_time_order = 'no'",
+            r"topology.subtopology\[0\].in_time_order = 'no': must be true or false",
+        ),
+        (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\non_error = {skip = 1}",
             r"on_error = {'skip': 1}: must be 'f",
         ),

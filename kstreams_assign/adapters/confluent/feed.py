@@ -169,8 +169,13 @@ class Feed:
 
         Sends no request; partitions without a fetch are left out.
         """
-        watermarks = {at: self._consumer.get_watermark_offsets(ClientPartition(*at), cached=True) for at in self._read}
-        return {at: known[1] for at, known in watermarks.items() if known is not None and known[1] >= 0}
+        ends = {partition: self.end(partition) for partition in self._read}
+        return {partition: end for partition, end in ends.items() if end is not None}
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """High watermark as of the newest fetch of one partition; sends no request."""
+        known = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return None if known is None or known[1] < 0 else known[1]
 
     def _learn(self, topics: set[str]) -> None:
         """Look up topics that this client never read, so that their partitions start at once.

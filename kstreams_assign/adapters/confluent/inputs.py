@@ -37,7 +37,8 @@ class InputConsumer:
     """Reads input partitions at given offsets. Used by one thread.
 
     ``max_bytes`` bounds what one ``poll`` brings, roughly, as records have to be taken before their size is known;
-    ``buffer_bytes`` bounds what is fetched ahead.
+    ``buffer_bytes`` bounds what is fetched ahead. ``reports_ends``: let ``is_at_end`` know of ends behind markers of
+    transactions, too, which takes an event of the client for each end that is reached.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class InputConsumer:
         read_committed: bool = False,
         max_bytes: int = BATCH_BYTES_MAX,
         buffer_bytes: int = BUFFER_BYTES,
+        reports_ends: bool = False,
     ) -> None:
         self._feed = Feed(
             bootstrap_servers,
@@ -56,22 +58,27 @@ class InputConsumer:
             group_id=group_id,
             read_committed=read_committed,
             tuning=_TUNING,
-            needed={},
+            needed={"enable.partition.eof": reports_ends},
             max_bytes=max_bytes,
             buffer_bytes=buffer_bytes,
         )
         self._gone: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
+        """The offset behind the last record that was brought."""
+        self._reached: dict[TopicPartition, int] = {}
+        """The end that a partition has reached; higher than the next offset if markers of transactions lie between."""
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start reading at these offsets, not paused; the others flow on."""
         self._feed.add(positions)
-        self._forget_gone(positions)
+        self._forget(positions)
+        self._next.update(positions)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading: no later ``poll`` brings a record of these."""
         leaving = list(partitions)
         self._feed.remove(leaving)
-        self._forget_gone(leaving)
+        self._forget(leaving)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing of these until ``resume``, which goes on behind the last record that ``poll`` brought."""
@@ -91,20 +98,34 @@ class InputConsumer:
             self._raise_gone()
         taken = self._feed.take(max_records, timeout_s)
         self._gone |= taken.out_of_range
+        self._reached |= taken.ends
         if not taken.messages and self._gone:
             self._raise_gone()
-        return records_of(taken.messages)
+        polled = records_of(taken.messages)
+        self._next.update((partition, records[-1].offset + 1) for partition, records in polled.items())
+        return polled
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where each partition ended when it was last fetched; sends no request."""
         return self._feed.ends()
 
+    def is_at_end(self, partition: TopicPartition) -> bool:
+        """Return whether all records of a partition that is read were brought, as of its newest fetch."""
+        next_offset = self._next.get(partition)
+        if next_offset is None:
+            return False
+        if self._reached.get(partition, -1) >= next_offset:
+            return True
+        end = self._feed.end(partition)
+        return end is not None and end <= next_offset
+
     def close(self) -> None:
         self._feed.close()
 
-    def _forget_gone(self, partitions: Iterable[TopicPartition]) -> None:
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            self._gone.pop(partition, None)
+            for known in (self._gone, self._next, self._reached):
+                known.pop(partition, None)
 
     def _raise_gone(self) -> None:
         gone, self._gone = self._gone, {}
