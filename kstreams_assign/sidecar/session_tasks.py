@@ -14,7 +14,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.record import Record
-from kstreams_assign.tasks.timers import Timer
+from kstreams_assign.tasks.timers import TIME_MAX, Timer
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.timing import at_time
 
@@ -32,7 +32,8 @@ class SessionTask:
     """One running task. ``polled``: next offsets of what the session has polled since it last sealed.
 
     ``rejected``: by partition and offset, the dead letters of rejected records; each leaves with the commit of its
-    offset. ``timers``: those that it has polled and that are not done. ``count``: how many records and timers it has
+    offset. ``timers``: those that it has polled and that are not done, the earliest of them due since ``since_ms`` of
+    stream time: until they are done, the session reads as of then. ``count``: how many records and timers it has
     polled since it last sealed. ``passed_over``: by partition and the offset before it, where a record ends that the
     session does not get. ``began``: ``begins_total`` once it had begun. ``stale``: the task left and returned
     while the session was open. Until a poll that was sent after that is answered, what the session writes may depend on
@@ -46,6 +47,7 @@ class SessionTask:
     count: int = 0
     wrote: bool = False
     timers: list[Timer] = field(default_factory=list)
+    since_ms: int = TIME_MAX
     rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
     passed_over: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
@@ -55,6 +57,23 @@ class SessionTask:
         if at not in self.rejected:
             self.rejected[at] = set_aside()
 
+    def take_timers(self, timers_max: int) -> list[Timer]:
+        """Take timers that are due; none of a paused task. Raises ``StateError``."""
+        timing = self.running.timing
+        timers = [] if self.running.paused else timing.take(timers_max)
+        if timers:
+            self.timers += timers
+            self.count += len(timers)
+            self.since_ms = min(self.since_ms, *map(timing.since_ms, timers))
+            self.running.workspace.at_work.record = at_time(timers[-1].at_ms)
+            timing.look_back(self.since_ms)
+        return timers
+
+    def forget_timers(self) -> None:
+        """The session holds no timers that are not done."""
+        self.timers, self.since_ms = [], TIME_MAX
+        self.running.timing.look_ahead()
+
     def undo(self) -> None:
         """Take back what was written since the last savepoint, timers included; those that were polled stay so."""
         self.running.workspace.undo()
@@ -62,12 +81,14 @@ class SessionTask:
         if self.running.timing.declared is not None:
             self.running.timing.timer_queue.forget()
             self.running.timing.timer_queue.take_again(self.timers)
+        self.running.timing.look_back(self.since_ms)
 
     def end_timers(self) -> None:
         """Delete the timers that were polled. Raises ``StateError``."""
         if self.timers:
             self.running.timing.done(self.timers)
-            self.timers, self.wrote = [], True
+            self.forget_timers()
+            self.wrote = True
 
     def seal(self, offsets: Mapping[TopicPartition, int] | None) -> bool:
         """Put what was written, these offsets, and the dead letters of records before them into the next commit.
@@ -203,17 +224,12 @@ class SessionTasks:
         session_task.polled[partition] = records[-1].offset + 1
         session_task.count += len(records)
         running.saw(partition, records)
+        running.timing.look_back(session_task.since_ms)
         return session_task
 
     def take_timers(self, task: TaskId, timers_max: int) -> list[Timer]:
         """Take timers of a task that are due, for the session; none of a paused task. Raises ``StateError``."""
-        session_task = self._tasks[task]
-        timers = [] if session_task.running.paused else session_task.running.timing.take(timers_max)
-        if timers:
-            session_task.timers += timers
-            session_task.count += len(timers)
-            session_task.running.workspace.at_work.record = at_time(timers[-1].at_ms)
-        return timers
+        return self._tasks[task].take_timers(timers_max)
 
     def stream_times_ms(self) -> dict[str, int]:
         """Return the stream time of each task that has had a record."""
@@ -274,7 +290,7 @@ class SessionTasks:
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
             session_task.count, session_task.rejected, session_task.passed_over = 0, {}, {}
             if session_task.running.timing.declared is not None:
-                session_task.timers = []
+                session_task.forget_timers()
                 session_task.running.timing.timer_queue.forget()
         self._seen = set(self._tasks)
         return positions

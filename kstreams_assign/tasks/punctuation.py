@@ -15,12 +15,18 @@ from itertools import count
 class Punctuation:
     """A recurring call, as ``Task.every`` returns it (Kafka: ``Cancellable``)."""
 
-    __slots__ = ("_call", "_cancelled", "_due_ms", "_interval_ms", "_on_cancel")
+    __slots__ = ("_call", "_cancelled", "_due_ms", "_interval_ms", "_on_cancel", "_scheduled_ms")
 
     def __init__(
-        self, due_ms: int, interval_ms: int, call: Callable[..., None], on_cancel: Callable[[Punctuation], None]
+        self,
+        due_ms: int,
+        interval_ms: int,
+        call: Callable[..., None],
+        on_cancel: Callable[[Punctuation], None],
+        scheduled_ms: int = 0,
     ) -> None:
         self._due_ms = due_ms
+        self._scheduled_ms = scheduled_ms
         self._interval_ms = interval_ms
         self._call = call
         self._cancelled = False
@@ -56,6 +62,11 @@ class Punctuation:
         """Return when it is due next, in milliseconds of its clock."""
         return self._due_ms
 
+    @property
+    def since_ms(self) -> int:
+        """Return since when it is due: not before it was scheduled."""
+        return max(self._due_ms, self._scheduled_ms)
+
     def pass_over(self, now_ms: int) -> None:
         """Be due at the first multiple of the interval after ``now_ms``; missed ones are not made up for."""
         missed = max(0, now_ms - self._due_ms) // self._interval_ms
@@ -73,9 +84,9 @@ class PunctuationQueue:
         self._cancelled: list[Punctuation] = []
         """What was scheduled, and what was cancelled, since the savepoint."""
 
-    def schedule(self, due_ms: int, interval_ms: int, call: Callable[..., None]) -> Punctuation:
-        """Add a call that is first due at ``due_ms``."""
-        punctuation = Punctuation(due_ms, interval_ms, call, self._note_cancelled)
+    def schedule(self, due_ms: int, interval_ms: int, call: Callable[..., None], now_ms: int = 0) -> Punctuation:
+        """Add a call that is first due at ``due_ms``, at ``now_ms`` if that is past."""
+        punctuation = Punctuation(due_ms, interval_ms, call, self._note_cancelled, now_ms)
         if self._saved:
             self._scheduled.append(punctuation)
         self._push(punctuation)

@@ -1,7 +1,8 @@
 """Keyed timers of one task: how its store keeps them, and which are due. Pure: entries and times come from the caller.
 
 The store has two entries for a timer. One is ordered by time (``t``, time, name, key), and all that have one are to be
-fired. The other (``k``, name, key) says for when the timer is set, so that ``set`` replaces it.
+fired. Its value is empty, or the time at which a timer was set whose own time was past by then. The other (``k``, name,
+key) says for when the timer is set, so that ``set`` replaces it.
 
 The next timers are also in memory, so that nothing is read while none is due: all entries before a *horizon*. When they
 are used up, one range read brings the next ones and moves the horizon; a task that begins reads its first ones so. A
@@ -95,16 +96,19 @@ class TimerQueue:
         """A heap of time keys, with all of the store's before the horizon."""
         self._horizon = _BY_TIME
         self._taken: set[bytes] = set()
+        self._late: dict[bytes, int] = {}
+        """When those timers that were taken were set whose time was past by then."""
 
-    def set(self, timer: Timer) -> None:
-        """Set a timer in place of the key's earlier one of that name."""
+    def set(self, timer: Timer, now_ms: int = 0) -> None:
+        """Set a timer in place of the key's earlier one of that name. ``now_ms``: see ``since_ms``."""
         index, new = index_key(timer.key, timer.name), time_key(timer)
         earlier = self._set_for(index, timer)
         if earlier is not None and earlier != new:
             self._entries.delete(earlier)
         self._entries.put(index, _TIME.pack(timer.at_ms))
-        self._entries.put(new, b"")
+        self._entries.put(new, _TIME.pack(now_ms) if now_ms > timer.at_ms else b"")
         self._taken.discard(new)
+        self._late.pop(new, None)
         if new < self._horizon:
             heappush(self._front, new)
             if len(self._front) > 2 * self._ahead:
@@ -150,6 +154,18 @@ class TimerQueue:
             return read_time_key(self._front[0]).at_ms
         return 0 if self._horizon < _BEYOND else None
 
+    def first_ms(self) -> int | None:
+        """Return a time before which no timer is that is not done: as ``due_ms``, with those that were taken."""
+        due_ms = self.due_ms()
+        if not self._taken:
+            return due_ms
+        taken_ms = read_time_key(min(self._taken)).at_ms
+        return taken_ms if due_ms is None else min(due_ms, taken_ms)
+
+    def since_ms(self, timer: Timer) -> int:
+        """Return since when a timer that was taken is due: its time, or when it was set if its time was past then."""
+        return self._late.get(time_key(timer), timer.at_ms) if self._late else timer.at_ms
+
     def take(self, now_ms: int, timers_max: int) -> list[Timer]:
         """Return the next timers with ``at_ms <= now_ms``, at most so many, ordered by time, then name and key."""
         end = _BY_TIME + _TIME.pack(now_ms + 1)
@@ -160,6 +176,7 @@ class TimerQueue:
                 break
             stored = self._entries.get_many(next_ones)
             taken += [key for key, value in zip(next_ones, stored, strict=True) if value is not None]
+            self._late |= {key: _TIME.unpack(value)[0] for key, value in zip(next_ones, stored, strict=True) if value}
         self._taken.update(taken)
         return list(map(read_time_key, taken))
 
@@ -184,6 +201,7 @@ class TimerQueue:
         self._taken.difference_update(keys)
         indexes = [index_key(timer.key, timer.name) for timer in map(read_time_key, keys)]
         for key, index, at in zip(keys, indexes, self._entries.get_many(indexes), strict=True):
+            self._late.pop(key, None)
             self._entries.delete_last(key)
             if at == key[1:9]:
                 self._entries.delete_last(index)
@@ -196,6 +214,7 @@ class TimerQueue:
         """Read the store again: writes were undone. What was taken is due again."""
         self._front, self._horizon = [], _BY_TIME
         self._taken.clear()
+        self._late.clear()
 
     def _read_ahead(self) -> None:
         keys = [key for key, _ in islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1)]

@@ -96,8 +96,12 @@ class StreamTime:
         """Note a record that the function reads."""
         self.now_ms = max(self.now_ms, time_ms)
 
+    def look_back(self, time_ms: int) -> None:
+        """Stand at an earlier time, for a call that was due then; ``begin_batch`` ends this."""
+        self.now_ms = min(self.done_ms, time_ms)
+
     def begin_batch(self) -> None:
-        """Forget what was read of a batch that did not come to its end."""
+        """Stand at ``done_ms``: what was read of a batch that did not come to its end is forgotten."""
         self.now_ms = self.done_ms
 
     def saw(self, time_ms: int) -> None:

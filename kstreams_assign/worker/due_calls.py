@@ -118,6 +118,8 @@ class DueCalls:
 
     def _punctuate(self, running: Running, punctuation: Punctuation, clock: TimersClock, now_ms: int) -> Amount:
         running.workspace.at_work.record = at_time(now_ms)
+        if clock == "stream":
+            running.timing.look_back(punctuation.since_ms)
         what = f"punctuator every {punctuation.interval_ms} ms of {clock} time"
         call = _Call(what, lambda: punctuation.call(running.task, now_ms), running.workspace.at_work.record)
         done = self._make(running, call, 1)
@@ -133,7 +135,7 @@ class DueCalls:
         timers = timing.take(timing.pieces.next_records(min(timers_max, batch.records)))
         if not timers or function is None:
             return Amount()
-        due = DueTimers(timers, running.workspace.at_work)
+        due = DueTimers(timers, running.workspace.at_work, lambda timer: timing.look_back(timing.since_ms(timer)))
         call = _Call(
             f"timers, {len(timers)} due",
             lambda: function(running.task, due),
@@ -165,6 +167,7 @@ class DueCalls:
                 return Amount()
             if timers:
                 running.timing.timer_queue.take_again(timers)
+        running.timing.look_ahead()
         if timers:
             running.timing.done(timers)
         if running.workspace.holds_work():

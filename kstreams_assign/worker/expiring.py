@@ -1,8 +1,9 @@
 """Expiry of a running task's entries: what its functions do not see any more, and what the next commit deletes.
 
 A function reads at the time of the record that it reads, so it never sees an entry that has expired by then. A commit
-deletes by the time of the input that it commits: what it deletes does not depend on input that may be rolled back.
-Entries are found when a commit begins, and their tombstones are part of it.
+deletes by the time of the input that it commits: what it deletes does not depend on input that may be rolled back. A
+call by stream time reads as of the time since when it is due (``timing``), so a commit deletes nothing that a call
+reads which is due and not made yet. Entries are found when a commit begins, and their tombstones are part of it.
 
 What must not live here: the index by which expired entries are found (``tasks.expiry``), when a commit begins.
 """
@@ -59,6 +60,8 @@ class TaskExpiry:
         }
         self.horizons: Mapping[str, Callable[[], bytes]] = {name: clock.horizon for name, clock in self._clocks.items()}
         """By store with a ttl: what to call for the bytes below which a stored value has expired."""
+        self.first_call_ms: Callable[[], int | None] = lambda: None
+        """Returns a time before which no call by stream time is left to make; None if there is none."""
         self._found: dict[str, Sequence[bytes]] = {}
         self._now_ms: dict[str, int] = {}
         self.more = False
@@ -77,7 +80,9 @@ class TaskExpiry:
     def look_at_clocks(self, done: Mapping[TopicPartition, int]) -> bool:
         """Note the time as of these input offsets; return whether entries may have expired."""
         known = [until for p, offset in done.items() if (until := self._times[p].until(offset)) is not None]
-        stream_ms = max(known, default=-1)
+        stream_ms, first_call_ms = max(known, default=-1), self.first_call_ms()
+        if first_call_ms is not None:
+            stream_ms = min(stream_ms, first_call_ms)
         self._now_ms = {
             name: stream_ms if clock.store.ttl_clock == "stream" else clock.now_ms()
             for name, clock in self._clocks.items()

@@ -50,8 +50,11 @@ class TaskWorkspace:
         self.sinks = sinks
         self.expiry = expiry
         self.global_tables = global_tables
-        self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms)
+        stream = None if expiry is None else expiry.stream
+        self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms, stream)
         horizons = {} if expiry is None else expiry.horizons
+        if expiry is not None:
+            expiry.first_call_ms = self.timing.first_stream_ms
         self.task = Task(
             task_id,
             shape,

@@ -1,7 +1,11 @@
 """What a task has to do at times: its punctuators, and its keyed timers as the user's code sees them.
 
+A call by stream time is made after the batch of records that moved the clock, when the clock may be far beyond the
+time of the call. So it reads a store whose entries expire by stream time as of the time since when it is due
+(``look_back``): it finds the same entries, however large the batch was.
+
 What must not live here: who makes the calls that are due (``due_calls``, ``sidecar``), how timers are kept
-(``tasks.timers``).
+(``tasks.timers``), what is deleted when (``expiring``).
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.tasks.timers import NAME_BYTES_MAX, Timer, TimerQueue
-from kstreams_assign.tasks.times import PartitionTime, stream_time_ms
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, Timer, TimerQueue
+from kstreams_assign.tasks.times import PartitionTime, StreamTime, stream_time_ms
 from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import MILLISECONDS, Place
@@ -41,11 +45,12 @@ class Timers:
     commit that has the effects of its call. A key has one timer of each ``name``; names have at most 255 bytes.
     """
 
-    __slots__ = ("_place", "_queue")
+    __slots__ = ("_now_ms", "_place", "_queue")
 
-    def __init__(self, queue: TimerQueue, place: Place) -> None:
+    def __init__(self, queue: TimerQueue, place: Place, now_ms: Callable[[], int]) -> None:
         self._queue = queue
         self._place = place
+        self._now_ms = now_ms
 
     def set(self, key: bytes, at_ms: int, name: str = "") -> None:
         """Set a timer, in place of an earlier one of the key and name.
@@ -54,7 +59,7 @@ class Timers:
         ``TypeError`` and ``ValueError`` for another key, time or name.
         """
         self._check(key, name)
-        self._queue.set(Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name))
+        self._queue.set(Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name), self._now_ms())
 
     def cancel(self, key: bytes, name: str = "") -> bool:
         """Delete a timer, and return whether there was one that was not fired yet."""
@@ -77,13 +82,15 @@ class DueTimers(Sequence[Timer]):
     """Hold timers that are due, in the order of their times; a slice is a plain list.
 
     The timer that was read last is at work, ``chosen`` is its index: what is written or emitted has its time.
+    ``look_back`` is called with it, for what is read.
     """
 
-    __slots__ = ("_at_work", "_timers", "chosen")
+    __slots__ = ("_at_work", "_look_back", "_timers", "chosen")
 
-    def __init__(self, timers: Sequence[Timer], at_work: AtWork) -> None:
+    def __init__(self, timers: Sequence[Timer], at_work: AtWork, look_back: Callable[[Timer], None]) -> None:
         self._timers = timers
         self._at_work = at_work
+        self._look_back = look_back
         self._choose(0)
 
     def __len__(self) -> int:
@@ -108,6 +115,7 @@ class DueTimers(Sequence[Timer]):
     def _choose(self, index: int) -> None:
         self.chosen = index
         self._at_work.record = at_time(self._timers[index].at_ms)
+        self._look_back(self._timers[index])
 
     def __repr__(self) -> str:
         return f"DueTimers({self._timers!r})"
@@ -119,7 +127,10 @@ def at_time(time_ms: int) -> Record:
 
 
 class Timing:
-    """The clocks, punctuators and timers of one running task. ``active``: something may ever be due."""
+    """The clocks, punctuators and timers of one running task. ``active``: something may ever be due.
+
+    ``expires_by``: the stream time by which entries of the task expire.
+    """
 
     def __init__(
         self,
@@ -130,8 +141,11 @@ class Timing:
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
         wall_ms: Callable[[], int],
+        expires_by: StreamTime | None = None,
     ) -> None:
         self._task = task
+        self._expires_by = StreamTime(()) if expires_by is None else expires_by
+        self._by_stream = declared is not None and declared.clock == "stream"
         self._times = times
         self.wall_ms = wall_ms
         self.active = declared is not None
@@ -150,7 +164,7 @@ class Timing:
         if declared is not None and stores is not None:
             place = Place(task, "timers", at_work)
             self._queue = TimerQueue(TimerEntries(declared.store, stores, buffer, at_work, task))
-            self._timers = Timers(self._queue, place)
+            self._timers = Timers(self._queue, place, self._expiry_ms if self._by_stream else lambda: 0)
 
     @property
     def timers(self) -> Timers:
@@ -175,7 +189,9 @@ class Timing:
         if queue is None:
             raise ConfigError(f"every: clock = {clock!r}: must be {CLOCKS}")
         self.active = True
-        return queue.schedule(0 if clock == "stream" else self.wall_ms() + interval_ms, interval_ms, call)
+        if clock == "stream":
+            return queue.schedule(0, interval_ms, call, self._expiry_ms())
+        return queue.schedule(self.wall_ms() + interval_ms, interval_ms, call)
 
     def save(self) -> None:
         """Set a savepoint for what ``every`` schedules and what is cancelled, in place of an earlier one."""
@@ -186,6 +202,30 @@ class Timing:
         """End the savepoint; undo what was scheduled and cancelled since then."""
         for queue in self._punctuations.values():
             queue.undo()
+
+    # --- as of when a call reads -------------------------------------------------------
+
+    def _expiry_ms(self) -> int:
+        """Return the time by which entries have expired for what is at work."""
+        return self._expires_by.now_ms
+
+    def since_ms(self, timer: Timer) -> int:
+        """Return since which stream time a timer that was taken is due; ``TIME_MAX`` for one by the wall clock."""
+        return self.timer_queue.since_ms(timer) if self._by_stream else TIME_MAX
+
+    def look_back(self, since_ms: int) -> None:
+        """Read as of this stream time, for a call that is due since then; until ``look_ahead``."""
+        self._expires_by.look_back(since_ms)
+
+    def look_ahead(self) -> None:
+        """Read as of the stream time again."""
+        self._expires_by.begin_batch()
+
+    def first_stream_ms(self) -> int | None:
+        """Return a time before which no call by stream time is left to make."""
+        due_ms = self._punctuations["stream"].due_ms()
+        timers_ms = self._queue.first_ms() if self._queue is not None and self._by_stream else None
+        return min((at_ms for at_ms in (due_ms, timers_ms) if at_ms is not None), default=None)
 
     # --- what is due -------------------------------------------------------------------
 

@@ -16,23 +16,30 @@ from kstreams_assign.tasks.expiry import store_names, with_expiry
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.topology.flows import Flow, KeyedTimers
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, task_expiry
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from tests.sidecar import test_request_handler as handler
-from tests.sidecar.test_request_handler import INPUT, TASK, Port, Stand
+from tests.sidecar.test_request_handler import INPUT, TASK, Port, Stand, reject
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals", ttl_ms=1000),))
+TIMERS = KeyedTimers("stream", "timers")
+WITH_TIMERS = Flow.of(["orders"], [Store("totals", ttl_ms=1000)], [], timers=TIMERS).shape
 
 
 class ExpiringStand(Stand):
     """A stand whose task has a store with a ttl."""
 
+    shape, timers = SHAPE, None
+
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
-        expiry = task_expiry(SHAPE, self.stores, times, lambda: 0)
-        workspace = TaskWorkspace(TASK, SHAPE, {}, self.stores, AtWork(0), times, expiry=expiry)
+        expiry = task_expiry(self.shape, self.stores, times, lambda: 0)
+        workspace = TaskWorkspace(
+            TASK, self.shape, {}, self.stores, AtWork(0), times, timers=self.timers, expiry=expiry
+        )
         self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.begins(self.running)
 
@@ -58,12 +65,41 @@ class ExpiringStand(Stand):
         return taken
 
 
+class TimersStand(ExpiringStand):
+    """Its task has timers by stream time, too."""
+
+    shape, timers = WITH_TIMERS, TIMERS
+
+    def set(self, key: bytes, at_ms: int) -> None:
+        self.ask("set_timers", task="0_0", keys=(key,), at_ms=(at_ms,))
+
+    def hidden(self) -> list[bool]:
+        assert self.running.expiry is not None
+        stored = self.stores.get_many("totals", [b"a", b"b"])
+        return [self.running.expiry.hides("totals", value) for value in stored]
+
+    def poll_timers(self, max_timers: int = 10) -> list[tuple[bytes, int]]:
+        answer = self.port.answers[self.ask("poll", max_timers=max_timers, timeout_ms=0)]
+        return [(timer["key"], timer["at_ms"]) for timer in answer["timers"]]
+
+
+def stand_of(made: type[ExpiringStand], path: Path) -> Iterator[ExpiringStand]:
+    shape = made.shape
+    stores = with_expiry(open_task_stores(path, store_names(shape.stores), timestamped=shape.timestamped), shape)
+    yield made(stores)  # type: ignore[arg-type]
+    stores.close()
+
+
 @pytest.fixture
 def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExpiringStand]:
     monkeypatch.setattr(handler, "SHAPE", SHAPE)
-    stores = with_expiry(open_task_stores(tmp_path, store_names(SHAPE.stores), timestamped=SHAPE.timestamped), SHAPE)
-    yield ExpiringStand(stores)  # type: ignore[arg-type]
-    stores.close()
+    yield from stand_of(ExpiringStand, tmp_path)
+
+
+@pytest.fixture
+def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExpiringStand]:
+    monkeypatch.setattr(handler, "SHAPE", WITH_TIMERS)
+    yield from stand_of(TimersStand, tmp_path)
 
 
 def test_a_session_reads_by_the_time_it_has_polled_and_a_commit_deletes_by_the_time_it_commits(
@@ -100,3 +136,60 @@ def test_a_record_that_the_next_session_reads_again_finds_what_it_found(stand: E
     assert stand.rewound[INPUT] == 11
     stand.bring_at(11, 900)
     assert stand.read()[0] == [b"v", None]
+
+
+def test_timers_that_are_polled_late_find_what_was_there_when_they_were_due(timed: TimersStand) -> None:
+    timed.bring_at(10, 100)
+    timed.put(b"a")
+    timed.set(b"a", 200)
+    timed.bring_at(11, 700)
+    timed.put(b"b")
+    timed.set(b"b", 800)
+    timed.ask("commit")
+    timed.take()
+    timed.bring_at(12, 90_000)
+    timed.ask("commit", timers=False)
+    assert timed.take().writes == {}, "the timers are due and were not polled"
+    assert timed.read()[0] == [None, None]
+    assert timed.poll_timers(1) == [(b"a", 200)]
+    assert timed.read() == ([b"v", b"v"], [(b"a", b"v"), (b"b", b"v")])
+    assert timed.poll_timers(1) == [(b"b", 800)]
+    timed.bring_at(13, 91_000)
+    assert timed.read()[0] == [b"v", b"v"], "until the timers are done, also while records come"
+    timed.ask("commit", offsets={"orders-0": 13}, timers=False)
+    assert timed.take().writes == {}, "the timers were polled and are not done"
+    timed.ask("commit")
+    assert timed.hidden() == [True, True], "the timers are done"
+    assert timed.take().writes["totals"] == {b"a": None, b"b": None}
+
+
+def test_a_session_that_rejects_a_record_reads_as_of_the_timers_that_it_has_polled(timed: TimersStand) -> None:
+    timed = TimersStand(timed.stores, "skip")
+    timed.bring_at(10, 100)
+    timed.put(b"a")
+    timed.set(b"a", 200)
+    timed.bring_at(11, 90_000)
+    timed.ask("commit")
+    timed.take()
+    timed.handler.commit_ends(CommitEnd.DONE)
+    timed.bring_at(12, 90_001)
+    assert timed.poll_timers() == [(b"a", 200)]
+    assert reject(timed, 12, undo=True) == {"response": "skip", "undone": True}
+    assert timed.read()[0] == [b"v", None]
+
+
+def test_timers_of_a_session_that_ends_come_again_and_find_the_same(timed: TimersStand) -> None:
+    timed.bring_at(10, 100)
+    timed.put(b"a")
+    timed.set(b"a", 200)
+    timed.bring_at(11, 90_000)
+    timed.ask("commit")
+    timed.take()
+    timed.handler.commit_ends(CommitEnd.DONE)
+    for _ in range(2):
+        assert timed.poll_timers() == [(b"a", 200)]
+        assert timed.read()[0] == [b"v", None]
+        timed.handler.leave(timed.port)
+        timed.port = Port()
+        timed.handler.open(timed.port)
+        assert timed.read()[0] == [None, None]

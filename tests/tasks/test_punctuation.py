@@ -133,3 +133,12 @@ def test_a_call_that_cancels_itself_is_not_scheduled_again() -> None:
     punctuation.cancel()
     queue.put_back(punctuation, 0)
     assert queue.due_ms() is None
+
+
+def test_a_call_is_due_since_its_time_but_not_before_it_was_scheduled() -> None:
+    queue = PunctuationQueue()
+    punctuation = queue.schedule(0, 10, nothing, 25)
+    assert punctuation.since_ms == 25
+    assert queue.take(32) is punctuation
+    queue.put_back(punctuation, 32)
+    assert punctuation.since_ms == 40

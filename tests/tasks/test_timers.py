@@ -261,3 +261,30 @@ def test_a_changelog_that_breaks_off_leaves_one_entry_for_a_key_that_is_set_agai
     store.stores.write({"timers": list(newest.items())[:kept]}, {})
     TimerQueue(store).set(Timer(b"k", data.draw(st.integers(1, 9))))
     assert len(list(pending(store))) == 1
+
+
+def test_a_timer_is_due_since_its_time_or_since_it_was_set_for_a_past_one() -> None:
+    store = Store()
+    queue = TimerQueue(store)
+    timers = [Timer(b"a", 5), Timer(b"b", 6), Timer(b"c", 30)]
+    for timer in timers:
+        queue.set(timer, 20)
+    queue.set(timers[1], 6)
+    for current in (queue, TimerQueue(store)):
+        assert current.take(30, 9) == timers
+        assert [current.since_ms(timer) for timer in timers] == [20, 6, 30]
+    assert queue.first_ms() == 5, "it was taken and is not done"
+    queue.done(timers[:2])
+    assert queue.first_ms() == 30
+    queue.done(timers[2:])
+    assert queue.first_ms() is None
+
+
+def test_a_timer_that_is_set_again_is_due_since_then() -> None:
+    store = Store()
+    queue = TimerQueue(store)
+    timer = Timer(b"a", 5)
+    for now_ms, since_ms in ((20, 20), (25, 25), (3, 5)):
+        queue.set(timer, now_ms)
+        assert queue.take(30, 9) == [timer]
+        assert queue.since_ms(timer) == since_ms
