@@ -180,6 +180,12 @@ def test_no_tracked_file_names(kind):
     assert [path.relative_to(ROOT).as_posix() for path in named] == []
 
 
+def test_no_state_directory_is_tracked():
+    """Each clone would have the same process id."""
+    ids = [path for path in tracked_files() if path.name == "process" and "state" in path.parts]
+    assert [path.relative_to(ROOT).as_posix() for path in ids] == []
+
+
 FORBIDDEN_CODE = {
     "a sleep where a condition can be awaited": re.compile(r"\btime\.sleep\("),
     "a catch-all": re.compile(r"except Exception\b|except:"),

@@ -146,6 +146,23 @@ def test_the_application_that_is_ready_for_operation_does_what_its_page_says(ter
     follow("docs/tutorial/shop.md", terminal)
 
 
+def test_the_tests_of_the_tutorial_run_side_by_side_and_leave_no_state_behind(tmp_path):
+    """Each process of pytest imports the application's module; a worker would lock the state directory."""
+    for name in ("shop.py", "test_shop.py"):
+        shutil.copy(ROOT / "examples" / "tutorial" / name, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "test_shop.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shop.py", "test_shop.py"]
+
+
 def test_the_application_in_javascript_counts_at_the_sidecar(terminal, tmp_path, node):
     shutil.copy(ROOT / "examples" / "tutorial" / "worker.toml", tmp_path)
     shutil.copytree(Path(node[1]).parent, tmp_path / "sidecar_node")

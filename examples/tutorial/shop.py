@@ -78,4 +78,8 @@ config = Config(
     query="127.0.0.1:0",  # answers queries, at a free port
     session_timeout_ms=10_000,
 )
-worker = Worker(config, TOPOLOGY, global_tables=[NAMES])
+
+
+def worker() -> Worker:
+    """Return the worker of one process, which locks its state directory."""
+    return Worker(config, TOPOLOGY, global_tables=[NAMES])

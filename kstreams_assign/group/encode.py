@@ -13,7 +13,7 @@ from kstreams_assign.group.assignor_choice import Choice
 from kstreams_assign.group.cooperate import HandedOut
 from kstreams_assign.group.size import Trim
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
-from kstreams_assign.group.view import GroupView
+from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
 from kstreams_assign.wire import AssignmentInfo, AwaitedProcess, GroupTrailer
 
@@ -52,7 +52,7 @@ def encode_group(
     ``loads`` are those by which tasks were balanced. ``trim`` says what is left out to keep the group's record small
     (``group.size``).
     """
-    active_hosts, standby_hosts = _host_maps(view, plan, tasks)
+    active_hosts, standby_hosts = _host_maps(view, plan, handed, tasks)
     trailer = GroupTrailer(
         assignor=choice.name,
         assignor_version=choice.version,
@@ -152,21 +152,36 @@ def _ordered(plan: Plan) -> list[UUID]:
     return sorted(plan.placements, key=process_order)
 
 
-def _host_maps(view: GroupView, plan: Plan, tasks: Partitions) -> tuple[HostMap, HostMap]:
+def _host_maps(view: GroupView, plan: Plan, handed: HandedOut, tasks: Partitions) -> tuple[HostMap, HostMap]:
     """Map each endpoint to the input partitions of its tasks, including endpoints without tasks.
 
-    A Java member that does not find its own endpoint would ask for a rebalance on every heartbeat, for ever.
+    A member that does not find its own endpoint asks for a rebalance, a Java member on every heartbeat, for ever. So
+    every endpoint is named, also where processes share an id (Java names one of theirs): each further endpoint with
+    the tasks that its own members get now, the first with all others of the id.
     """
     active: HostMap = {}
     standby: HostMap = {}
     for process in _ordered(plan):
-        host = read_endpoint(view.processes[process][0].info.user_end_point or "")
-        if host is None:
-            continue
         placement = plan.placements[process]
-        active[host] = _partitions(placement.active, tasks)
-        standby[host] = _partitions(placement.standby | placement.warmup, tasks)
+        rest, rest_of_copies = placement.active, placement.standby | placement.warmup
+        hosts = _members_by_host(view.processes[process])
+        for host in [*hosts][1:]:
+            given = rest.intersection(task for member in hosts[host] for task in handed.active[member])
+            copied = rest_of_copies.intersection(task for member in hosts[host] for task in handed.standby[member])
+            active[host], standby[host] = _partitions(given, tasks), _partitions(copied, tasks)
+            rest, rest_of_copies = rest - given, rest_of_copies - copied
+        for host in [*hosts][:1]:
+            active[host], standby[host] = _partitions(rest, tasks), _partitions(rest_of_copies, tasks)
     return active, standby
+
+
+def _members_by_host(consumers: Iterable[Consumer]) -> dict[HostInfo, list[str]]:
+    """Return the members of a process by their endpoint, which is the same for all unless processes share an id."""
+    members: dict[HostInfo, list[str]] = {}
+    for consumer in consumers:
+        if (host := read_endpoint(consumer.info.user_end_point or "")) is not None:
+            members.setdefault(host, []).append(consumer.member.member_id)
+    return members
 
 
 def _partitions(placed: Iterable[TaskId], tasks: Partitions) -> tuple[TopicPartition, ...]:

@@ -21,7 +21,7 @@ from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.insight.client_logs import without_client_logs
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
+from kstreams_assign.observe.snapshot import STABLE, DescribedMember, GroupSnapshot
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
 from kstreams_assign.observe.topology import CHANGELOG
 from kstreams_assign.topology.internal import internal_topics_of, is_internal
@@ -33,7 +33,6 @@ from kstreams_assign.wire import (
     decode_group_metadata,
 )
 
-STABLE = "Stable"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
 RETRY_S = 0.1
@@ -73,12 +72,14 @@ class GroupReader:
         described = self._at_rest(group)
         gaps: dict[str, str] = {}
         record, metadata = self._last_generation(group, gaps)
-        members = _members(described)
-        if described.state not in AT_REST and metadata is not None and metadata.members:
+        present = members = _members(described)
+        recorded = _recorded(metadata) if metadata else ()
+        rebalances = described.state not in AT_REST
+        if rebalances and recorded:
             gaps["members"] = f"the group is {described.state}: what is shown is its last completed generation"
-            is_described, members = True, _recorded(metadata)
+            is_described, members = True, recorded
         else:
-            is_described = metadata is not None and _same(members, _recorded(metadata))
+            is_described = metadata is not None and _same(members, recorded)
             if metadata is not None and not is_described:
                 gaps["generation"] = "the last record is of another generation than the brokers describe"
         known = metadata if is_described else None
@@ -99,6 +100,11 @@ class GroupReader:
             begin_offsets=begins,
             committed_metadata=self._committed_metadata(group, members, gaps),
             gaps=gaps,
+            joining=_without(present, recorded) if rebalances else (),
+            left=tuple(member.member_id for member in _without(recorded, present)) if rebalances else (),
+            rebalance_timeout_ms=max((0, *(each.rebalance_timeout_ms for each in known.members)))
+            if known and rebalances
+            else 0,
         )
 
     def look(self, group: str) -> GroupSnapshot | StreamsSnapshot:
@@ -275,6 +281,11 @@ def _members(described: DescribedGroup) -> tuple[DescribedMember, ...]:
         )
         for member in sorted(described.members, key=lambda member: member.member_id)
     )
+
+
+def _without(members: Iterable[DescribedMember], others: Iterable[DescribedMember]) -> tuple[DescribedMember, ...]:
+    ids = {other.member_id for other in others}
+    return tuple(member for member in members if member.member_id not in ids)
 
 
 def _recorded(metadata: GroupMetadata) -> tuple[DescribedMember, ...]:

@@ -22,6 +22,7 @@ from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.lags import CopyLag, copy_lags
 from kstreams_assign.observe.pauses import paused_tasks
+from kstreams_assign.observe.snapshot import STABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,15 @@ class Description:
 
     @property
     def balanced(self) -> bool:
-        """Both conditions hold, or the one by load, and every task has an owner."""
+        """The last rebalance has ended, both conditions hold, or the one by load, and every task has an owner."""
         spread = self.balanced_subtopologies or bool(self.loads)
-        return self.balanced_instances and spread and not self.unowned
+        return self.at_rest and self.balanced_instances and spread and not self.unowned
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no rebalance is under way, no follow-up is due, and no task waits for its old owner."""
+        decoded = self.group.decoded
+        return decoded.snapshot.state == STABLE and not decoded.promised and decoded.next_rebalance_ms != 0
 
     @property
     def probing(self) -> bool:
@@ -87,7 +94,7 @@ class Description:
 
 
 def describe(group: ObservedGroup) -> Description:
-    """Judge the group as it is. A group without readable members gets empty judgements and counts as balanced."""
+    """Judge the group as it is. A group without readable members gets empty judgements."""
     lags = copy_lags(group)
     if not group.decoded.processes:
         return Description(group, lags, True, True, (), (), (), False, {}, {}, tuple(sorted(group.tasks)), ())

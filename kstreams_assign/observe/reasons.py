@@ -15,8 +15,9 @@ from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.describe import Description, Move
 from kstreams_assign.observe.lags import CopyLag, Stalled
+from kstreams_assign.observe.snapshot import STABLE
 
-STABLE, EMPTY = "Stable", "Empty"
+EMPTY, PREPARING, COMPLETING = "Empty", "PreparingRebalance", "CompletingRebalance"
 SHORTEST_NAME = 8
 TASKS_SHOWN = 12
 SENTENCES_SHOWN = 8
@@ -46,10 +47,12 @@ def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
     state = group.decoded.snapshot.state
     if state == EMPTY:
         return ["the group has no members: no process runs its tasks"]
-    if not group.decoded.members or not (group.decoded.processes or group.decoded.unreadable):
-        return [f"the group is in the state {state}: its assignment can be read once it is stable"]
+    if not group.decoded.processes and (state != STABLE or not group.decoded.unreadable):
+        unread = f"the group is in the state {state}: its assignment can be read once it is stable"
+        return ["; ".join([unread, *_newcomers(group, names)])]
     parts: list[Callable[[], list[str]]] = [
         lambda: _troubles(group),
+        lambda: _rebalance(group, names),
         lambda: _between(about, names),
         lambda: _paused(about),
         lambda: _probe(about, names),
@@ -79,6 +82,37 @@ def _troubles(group: ObservedGroup) -> list[str]:
     ]
     chosen = [group.choice.warning] if group.choice.warning and group.ends_known else []
     return [*unreadable, *errors, *(mixed if len(versions) > 1 else []), *drains, *chosen]
+
+
+def _rebalance(group: ObservedGroup, names: Mapping[UUID, str]) -> list[str]:
+    """Describe what a rebalance waits for. The brokers do not report which members have joined again."""
+    snapshot = group.decoded.snapshot
+    if snapshot.state == COMPLETING:
+        begun = "all members have joined: the rebalance waits for the leader's assignment"
+    elif snapshot.state == PREPARING:
+        stay = _holders(group, [member for member in group.decoded.members if member not in snapshot.left], names)
+        have = "has" if len(stay) == 1 else "have"
+        within = f", in {span(snapshot.rebalance_timeout_ms)} at the latest" if snapshot.rebalance_timeout_ms else ""
+        awaited = f"it ends once {_listed(stay)} {have} joined again{within} (the brokers do not report which have)"
+        begun = f"a rebalance has begun: {awaited if stay else 'it waits for more members to join'}"
+    else:
+        return []
+    return ["; ".join([begun, *_newcomers(group, names)])]
+
+
+def _newcomers(group: ObservedGroup, names: Mapping[UUID, str]) -> list[str]:
+    """Return which members join, and which have left since the last generation."""
+    snapshot = group.decoded.snapshot
+    joining = [f"{member.client_id} ({member.client_host.removeprefix('/')})" for member in snapshot.joining]
+    left = _holders(group, snapshot.left, names)
+    return [*([f"joining: {_listed(joining)}"] if joining else []), *([f"left: {_listed(left)}"] if left else [])]
+
+
+def _holders(group: ObservedGroup, members: Collection[str], names: Mapping[UUID, str]) -> list[str]:
+    """Return the names of the processes of these members, and the ids of those whose process is not known."""
+    process_of = {each.member_id: process.process_id for process in group.decoded.processes for each in process.members}
+    known = (names[process_of[member]] if member in process_of else member for member in members)
+    return list(dict.fromkeys(known))
 
 
 def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
@@ -117,6 +151,8 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
     due_ms = group.decoded.next_rebalance_ms
     moves = move_list(about.next_moves, names)
     if due_ms is None:
+        if group.decoded.snapshot.state != STABLE:
+            return []  # one is under way
         late = [f"a rebalance would move {moves}, but none is due"] if about.next_moves else []
         return ["no probing rebalance is due", *late]
     if due_ms == 0:
@@ -209,8 +245,9 @@ def _balance(about: Description) -> list[str]:
     uneven = [] if about.balanced_instances else ["tasks per thread differ by more than one"]
     skewed = [] if about.balanced_subtopologies else ["subtopologies run on unequal numbers of processes"]
     bare = ["some tasks have no owner"] if about.unowned else []
-    settled = "" if about.probing or about.next_moves else "; it is the best that this assignor finds"
-    return [f"not balanced: {' and '.join([*bare, *uneven, *skewed])}{settled}"]
+    moving = [] if about.at_rest else ["a rebalance has not ended"]
+    settled = "" if moving or about.probing or about.next_moves else "; it is the best that this assignor finds"
+    return [f"not balanced: {' and '.join([*bare, *uneven, *skewed, *moving])}{settled}"]
 
 
 def _balance_by_load(about: Description, names: Mapping[UUID, str]) -> list[str]:
@@ -221,6 +258,8 @@ def _balance_by_load(about: Description, names: Mapping[UUID, str]) -> list[str]
     loads = f"{UNITS[balance_by]}: {shown}{f' and {more:,} more processes' if more > 0 else ''}"
     if about.unowned:
         return [f"not balanced by {balance_by}: some tasks have no owner ({loads})"]
+    if not about.at_rest:
+        return [f"not balanced by {balance_by}: a rebalance has not ended ({loads})"]
     if about.balanced_instances:
         return [f"balanced by {balance_by}: no task whose move would even out two processes enough ({loads})"]
     return [f"not balanced by {balance_by}: a move would even out two processes ({loads})"]
@@ -230,10 +269,12 @@ def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:
     group = about.group
     if not group.ends_known:
         return []
+    sizes = {task: end - group.begin_offset_sums[task] for task, end in group.end_offset_sums.items()}
+    bare = {process: [task for task in tasks if sizes[task]] for process, tasks in about.restores.items()}
     certain = [
-        f"losing {names[process]} would cost a restore of {task_list(tasks)} ({_size(group, tasks)}): "
-        "no other process has a replica"
-        for process, tasks in about.restores.items()
+        f"losing {names[process]} would cost a restore of {task_list(tasks)} "
+        f"(up to {sum(sizes[task] for task in tasks):,} records): no other process has a replica"
+        for process, tasks in bare.items()
         if tasks
     ]
     perhaps = [
@@ -243,11 +284,6 @@ def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:
         if tasks
     ]
     return first(certain, "such processes") + first(perhaps, "such processes")
-
-
-def _size(group: ObservedGroup, tasks: Collection[TaskId]) -> str:
-    total = sum(group.end_offset_sums[task] - group.begin_offset_sums[task] for task in tasks)
-    return f"up to {total:,} records"
 
 
 def _when(group: ObservedGroup) -> str:

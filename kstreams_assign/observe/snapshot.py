@@ -17,6 +17,8 @@ from kstreams_assign.observe.saved import Fields, by_topic, partitions, read_bas
 
 FORMAT = "kstreams-assign group snapshot"
 FORMAT_VERSION = 1
+STABLE = "Stable"
+"""The state of a group whose members have their assignments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ class GroupSnapshot:
     not be read. ``assigned_ms`` is when the generation was completed, by the broker's clock. ``committed_metadata``:
     the text beside the committed offset of each input partition that has one. ``gaps``: what could not be read, and
     why.
+
+    In a rebalance, ``members`` are those of the last completed generation. ``joining``: the members that are in the
+    group now and were not in that generation; ``left``: the ids of those that were, and are not in the group any more.
+    ``rebalance_timeout_ms`` is the longest of that generation's members, 0 if it is not known.
     """
 
     group: str
@@ -57,6 +63,9 @@ class GroupSnapshot:
     begin_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     committed_metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
     gaps: Mapping[str, str] = field(default_factory=dict)
+    joining: tuple[DescribedMember, ...] = ()
+    left: tuple[str, ...] = ()
+    rebalance_timeout_ms: int = 0
 
 
 def snapshot_text(snapshot: GroupSnapshot) -> str:
@@ -78,6 +87,9 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
         "begin_offsets": by_topic(snapshot.begin_offsets),
         "committed_metadata": by_topic(snapshot.committed_metadata),
         "gaps": dict(snapshot.gaps),
+        "joining": [_member_map(member) for member in snapshot.joining],
+        "left": list(snapshot.left),
+        "rebalance_timeout_ms": snapshot.rebalance_timeout_ms,
     }
     return json.dumps(content, indent=1) + "\n"
 
@@ -90,7 +102,7 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
         state=fields.get("state", str),
         protocol_type=fields.get("protocol_type", str),
         protocol=fields.get("protocol", str),
-        members=tuple(_member(Fields(name, "members.", member)) for member in fields.get("members", list)),
+        members=_members(fields, "members"),
         taken_ms=fields.get("taken_ms", int),
         generation=fields.or_none("generation", int),
         leader=fields.or_none("leader", str),
@@ -100,6 +112,9 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
         begin_offsets=partitions(fields, "begin_offsets", int),
         committed_metadata=partitions(fields, "committed_metadata", str) if fields.has("committed_metadata") else {},
         gaps=fields.table("gaps", str),
+        joining=_members(fields, "joining") if fields.has("joining") else (),
+        left=tuple(map(str, fields.get("left", list))) if fields.has("left") else (),
+        rebalance_timeout_ms=fields.or_none("rebalance_timeout_ms", int) or 0,
     )
 
 
@@ -112,6 +127,10 @@ def _member_map(member: DescribedMember) -> dict[str, Any]:
         "subscription": b64encode(member.subscription).decode(),
         "assignment": b64encode(member.assignment).decode(),
     }
+
+
+def _members(fields: Fields, key: str) -> tuple[DescribedMember, ...]:
+    return tuple(_member(Fields(fields.name, f"{key}.", member)) for member in fields.get(key, list))
 
 
 def _member(fields: Fields) -> DescribedMember:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.errors import ConfigError, missing_extra
 from kstreams_assign.worker.stream_worker import Worker
+
+EXPECTED = "must be a Worker, or a function without arguments that returns one"
 
 
 def refuse_malformed(application: str) -> None:
@@ -23,24 +29,45 @@ def load_worker(application: str, folder: str) -> Worker:
     """Import the module, with ``folder`` first on the import path, and return its worker.
 
     The name is that of a ``Worker``, or of a function without arguments that returns one. Raises ``ConfigError`` where
-    it is neither or the module cannot be found or read, and whatever the module itself raises.
+    it is neither, or the module or one that it imports cannot be found or read, and whatever the module itself raises.
     """
     refuse_malformed(application)
     sys.path.insert(0, str(Path(folder).absolute()))
     module_name, _, name = application.partition(":")
-    module = _module(module_name, folder)
     try:
-        value = reduce(getattr, name.split("."), module)
-    except AttributeError as cause:
-        raise ConfigError(f"{application!r}: the module {module_name!r} has no {name!r}: {cause}") from cause
-    worker = value if isinstance(value, Worker) or not callable(value) else value()
+        module = _module(module_name, folder)
+        try:
+            value = reduce(getattr, name.split("."), module)
+        except AttributeError as cause:
+            raise ConfigError(f"{application!r}: the module {module_name!r} has no {name!r}: {cause}") from cause
+        worker = value if isinstance(value, Worker) or not callable(value) else _call(value, application)
+    except ModuleNotFoundError as cause:
+        if cause.name is None:
+            raise  # raised by hand
+        raise _missing_import(cause) from cause
     if not isinstance(worker, Worker):
         what = f"{name} is" if worker is value else f"{name}() returned"
-        raise ConfigError(
-            f"{application!r}: {what} a value of type {type(worker).__name__}: must be a Worker, or a function without "
-            "arguments that returns one"
-        )
+        raise ConfigError(f"{application!r}: {what} a value of type {type(worker).__name__}: {EXPECTED}")
     return worker
+
+
+def _call(make: Callable[..., object], application: str) -> object:
+    """Call ``make``. Raises ``ConfigError`` if it cannot be called without arguments."""
+    try:
+        with suppress(ValueError):  # a callable without a known signature, such as dict
+            signature(make).bind()
+    except TypeError as cause:
+        raise ConfigError(f"{application!r}: {application.partition(':')[2]}(): {cause}: {EXPECTED}") from cause
+    return make()
+
+
+def _missing_import(cause: ModuleNotFoundError) -> ConfigError:
+    """Return the refusal of a module that imports one that cannot be found, with the place of the import."""
+    places = [frame for frame in extract_tb(cause.__traceback__) if not frame.filename.startswith("<frozen ")]
+    return missing_extra(cause) or ConfigError(
+        f"{places[-1].filename}:{places[-1].lineno} imports the module {cause.name!r}, which is not on the import "
+        "path; install it"
+    )
 
 
 def _module(name: str, folder: str) -> Any:

@@ -113,6 +113,21 @@ def test_maybe_schedule_followup_rebalance_asks_at_once_where_the_own_endpoint_i
     assert (stays.next_rebalance_ms, moved.next_rebalance_ms) == (NO_PROBE_MS, 0)
 
 
+def test_two_processes_under_one_id_both_find_their_endpoints() -> None:
+    """A copied state directory. Java names one endpoint, and the other member asks for a rebalance, for ever."""
+    threads = [running("a1", A, "0_0", "0_1", endpoint="a:1"), running("a2", A, "0_2", endpoint="a:2")]
+    decision = led([*threads, running("a3", A, "0_3", endpoint="a:2"), Thread("b1", B, endpoint="b:1")], leader=A)
+    for name, endpoint in (("a1", HostInfo("a", 1)), ("a2", HostInfo("a", 2)), ("a3", HostInfo("a", 2))):
+        answer = decision.assignments[name]
+        adopted = read_assignment(answer.partitions, answer.user_data, SHAPE, A, endpoint)
+        assert adopted.next_rebalance_ms != 0, name
+    given, hosts = actives(decision), read_answers(decision)["b1"].partitions_by_host
+    named = {host: [f"0_{partition.partition}" for partition in held] for host, held in hosts.items()}
+    assert named[HostInfo("a", 2)] == sorted(given["a2"] + given["a3"])
+    assert named[HostInfo("a", 1)] == given["a1"]
+    assert sorted(read_answers(decision)["b1"].standby_partitions_by_host) == sorted(hosts)
+
+
 def test_populate_client_states_map_without_end_offsets_falls_back_to_prior_owners_and_probes() -> None:
     threads = [running("a1", A, "0_0", "0_1", "0_2"), running("b1", B, "0_3"), Thread("b2", B)]
     decision = led(threads, leader=B, ends_known=False)

@@ -28,6 +28,9 @@ def test_a_group_that_rebalances_is_shown_as_of_its_last_completed_generation(br
     assert seen.gaps["members"].startswith("the group is PreparingRebalance: what is shown is its last completed")
     assert (seen.generation, seen.leader, seen.members) == (before.generation, before.leader, before.members)
     assert seen.generation == 1
+    assert [(member.client_id, member.subscription) for member in seen.joining] == [("rdkafka", b"")]
+    assert (seen.left, seen.rebalance_timeout_ms) == ((), 300_000)
+    assert (before.joining, before.rebalance_timeout_ms) == ((), 0)
 
 
 def test_topics_of_the_group_and_bounds_of_its_changelogs_are_looked_up_and_no_others(broker: str) -> None:

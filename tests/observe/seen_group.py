@@ -31,6 +31,7 @@ class SeenGroup(LittleGroup):
 
     joined: list[JoinedMember] = field(default_factory=list)
     java_leads: bool = False
+    later_assignor: str | None = None
     digest: str = ""
     leaving: UUID | None = None
     end: int = END
@@ -59,11 +60,13 @@ class SeenGroup(LittleGroup):
     def _described(self, joined: JoinedMember) -> DescribedMember:
         assert self.decision is not None
         given = self.decision.assignments[joined.member_id]
-        user_data = given.user_data
+        info = self.dialect.read_assignment(given.user_data)
         if self.java_leads:  # Java writes no trailer
-            user_data = self.dialect.write_assignments(
-                [replace(self.dialect.read_assignment(user_data), trailer=None)]
-            )[0]
+            info = replace(info, trailer=None)
+        if self.later_assignor is not None:
+            assert info.trailer is not None
+            info = replace(info, trailer=replace(info.trailer, assignor=self.later_assignor))
+        (user_data,) = self.dialect.write_assignments([info])
         return DescribedMember(
             member_id=joined.member_id,
             client_id=f"client-of-{joined.member_id}",
@@ -91,6 +94,16 @@ class SeenGroup(LittleGroup):
     def observed(self, topology: ObservedTopology | None = None, **given: object) -> ObservedGroup:
         decoded = self.decoded()
         return ObservedGroup(decoded, topology or inferred_topology(decoded), settings_of(decoded, given))
+
+
+def of_later_release(*, assignor: str | None = None, balance_by: str = "tasks") -> SeenGroup:
+    """Return a group whose members report values that this release does not know."""
+    group = settled()
+    group.later_assignor = assignor
+    for member in group.members.values():
+        member.balance_by = balance_by
+    group.rebalance()
+    return group
 
 
 def scaled_out(

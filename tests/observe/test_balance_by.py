@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kstreams_assign.assign import AssignConfig
@@ -50,6 +52,14 @@ def test_it_counts_as_balanced_by_its_loads_although_numbers_of_tasks_differ():
         (5_000, 5),
         (12_000, 1),
     ]
+
+
+def test_a_group_in_a_rebalance_is_not_balanced_by_its_loads_either():
+    seen = observed(weighing())
+    decoded = replace(seen.decoded, snapshot=replace(seen.decoded.snapshot, state="PreparingRebalance"))
+    about = describe(replace(seen, decoded=decoded))
+    assert not about.balanced
+    assert any(text.startswith("not balanced by input_rate: a rebalance has not ended (") for text in reasons(about))
 
 
 def test_an_imbalance_is_described_with_what_the_next_rebalance_moves():

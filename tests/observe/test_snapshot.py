@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,9 @@ SNAPSHOT = GroupSnapshot(
     end_offsets={TopicPartition("app-s-changelog", 1): 7, TopicPartition("app-s-changelog", 0): 9},
     begin_offsets={TopicPartition("app-s-changelog", 0): 1},
     gaps={"topics": "may not be seen"},
+    joining=(replace(MEMBER, member_id="m-2"),),
+    left=("m-0",),
+    rebalance_timeout_ms=300_000,
 )
 
 

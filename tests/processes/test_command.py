@@ -23,7 +23,23 @@ from kstreams_assign.processes.supervision import SAME_STOP_MS
 from tests.processes.supervised import ROOT, WITHIN_S, Supervised
 from tests.worker.app import until
 
-NO_WORKER = "class Fake:\n    pass\n\n\ndef other(): return 7\n\n\nworker = Fake()\n"
+NO_WORKER = """\
+class Fake:
+    pass
+
+
+def other(): return 7
+
+
+def make(name): return 7
+
+
+def late():
+    import absent_library
+
+
+worker = Fake()
+"""
 
 
 @pytest.mark.parametrize(
@@ -37,6 +53,10 @@ NO_WORKER = "class Fake:\n    pass\n\n\ndef other(): return 7\n\n\nworker = Fake
         ("app:absent", "'app:absent': the module 'app' has no 'absent'"),
         ("app:worker", "'app:worker': worker is a value of type Fake: must be a Worker, or a function without"),
         ("app:other", "'app:other': other() returned a value of type int: must be a Worker"),
+        ("app:make", "'app:make': make(): missing a required argument: 'name': must be a Worker, or a function"),
+        ("app:late", "app.py:12 imports the module 'absent_library', which is not on the import path; install it"),
+        ("lacking:worker", "lacking.py:2 imports the module 'absent_library', which is not on the import path"),
+        ("lacking_extra:worker", "the package pyspark is not installed; it belongs to the extra 'history'"),
         ("broken:worker", "broken.py:1: invalid syntax"),
         ("configured:worker", "acceptable_recovery_lag = -1: must be a whole number >= 0"),
         ("listening:worker", "http = '0.0.0.0:8080': several processes cannot listen at one address"),
@@ -44,6 +64,8 @@ NO_WORKER = "class Fake:\n    pass\n\n\ndef other(): return 7\n\n\nworker = Fake
 )
 def test_a_wrong_application_is_exit_2_and_one_line(tmp_path, track, application, says):
     (tmp_path / "app.py").write_text(NO_WORKER)
+    (tmp_path / "lacking.py").write_text("import json\nimport absent_library.part\n")
+    (tmp_path / "lacking_extra.py").write_text("raise ModuleNotFoundError(name='pyspark')\n")
     (tmp_path / "broken.py").write_text("def (:\n")
     config = "from kstreams_assign import Config, Subtopology, Worker\nworker = Worker(Config('a', 'b:1', {}), [{}])\n"
     sub = "Subtopology(lambda task, records: None, sources=['in'])"
@@ -54,14 +76,6 @@ def test_a_wrong_application_is_exit_2_and_one_line(tmp_path, track, application
     [line] = supervised.lines
     assert line.startswith("kstreams-assign: ")
     assert says in line
-
-
-def test_a_module_that_cannot_import_another_shows_its_own_error(tmp_path, track):
-    (tmp_path / "app.py").write_text("import absent_library\n")
-    supervised = track(Supervised(["run", "app:worker", "--app-dir", tmp_path]))
-    supervised.until_line(r"\[0\] ModuleNotFoundError: No module named 'absent_library'")
-    supervised.until_line(r"Process 0 ended with exit status 1; it is started again in 1 s\.")
-    assert supervised.end() == 0
 
 
 ORDERLY = """\
