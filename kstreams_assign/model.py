@@ -26,6 +26,9 @@ TTL_CLOCKS: tuple[TtlClock, ...] = ("stream", "wall")
 
 TTL_MS_MAX = 2**62
 
+INT32_DIGITS_MAX = 10
+"""The most digits of an int32, as the numbers of subtopologies and partitions are."""
+
 NO_PROBE_MS = 2**63 - 1
 """``next_rebalance_ms`` of an assignment that asks for no rebalance (Java's ``Long.MAX_VALUE``)."""
 
@@ -49,7 +52,8 @@ class TaskId(NamedTuple):
         """Return the task id of ``0_3`` or ``topology__0_3``. Raises ``InvalidTaskId`` for another string."""
         topology, named, plain = text.rpartition("__")
         left, split, right = plain.partition("_")
-        if not (split and left.isdecimal() and right.isdecimal()) or (named and not topology):
+        numbers = split and all(part.isdecimal() and len(part) <= INT32_DIGITS_MAX for part in (left, right))
+        if not numbers or (named and not topology):
             raise InvalidTaskId(f"{text!r} is not a task id; write SUBTOPOLOGY_PARTITION, as in '0_3'")
         return cls(int(left), int(right), topology if named else None)
 

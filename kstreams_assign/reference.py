@@ -232,7 +232,12 @@ _JOINED: Mapping[str, str] = {
     **{name: when for name, when in _RUN.items() if name not in _NOT_JOINED},
     "ConfigError": "The brokers refuse the settings of ``client``, or other programs use the group.",
 }
-_NO_CODE = {"ConfigError": "``user_data`` is ``kip441``, which cannot express the request."}
+_NO_CODE = {
+    "ConfigError": (
+        "``user_data`` is ``kip441``, or a member of Kafka Streams before 2.8 is in the group: neither can express the "
+        "request."
+    )
+}
 _IN_GENERATION: Mapping[str, str] = {
     "CommitDeferred": "A rebalance is under way.",
     "CommitRefused": "This member is no longer in the generation.",

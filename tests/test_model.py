@@ -34,6 +34,13 @@ def test_what_is_no_task_id_is_refused_by_its_text(text: str) -> None:
         TaskId.parse(text)
 
 
+@pytest.mark.parametrize("digits", [11, 5_000], ids=["more than an int32 has", "more than int() reads"])
+@pytest.mark.parametrize("form", ["{}_0", "0_{}", "topology__{}_0"])
+def test_a_number_of_too_many_digits_is_refused(form: str, digits: int) -> None:
+    with pytest.raises(InvalidTaskId, match="is not a task id"):
+        TaskId.parse(form.format("9" * digits))
+
+
 def test_process_ids_sort_as_signed_halves_as_in_java() -> None:
     negative = UUID("80000000-0000-0000-0000-000000000000")
     positive = UUID("00000000-0000-0000-0000-000000000001")

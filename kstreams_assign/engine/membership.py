@@ -28,7 +28,7 @@ from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.loads import explain_balance_ignored
 from kstreams_assign.group.values import Adopted, ErrorCode
 from kstreams_assign.model import NO_PROBE_MS, RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import UNIQUE_FIELD_VERSION, AwaitedProcess, MemberTrailer
+from kstreams_assign.wire import ERROR_CODE_VERSION, UNIQUE_FIELD_VERSION, AwaitedProcess, MemberTrailer
 
 UNIQUE_FIELD_VALUES = 128
 """``unique_field`` is one byte, of which Java uses the values from 0."""
@@ -43,6 +43,10 @@ OTHERS_LEARN_WITHIN_MS = 1_000
 """A leader that restarts stays so long, or until another member joins again: then that one knows of the wait."""
 OLD_DRAIN = "the assignment is that of a drained predecessor with the same group_instance_id"
 SHUTTING_DOWN = "this member asks the whole application to shut down"
+SHUTDOWN_REFUSED = (
+    "shut_application_down: a member of Kafka Streams before 2.8 is in the group, whose user-data cannot carry the "
+    "request; end the members one by one"
+)
 LOST = "the group went on without this member"
 DRAIN_REFUSED = (
     "no other process can take the tasks over, or the leader is not a kstreams_assign member: "
@@ -191,13 +195,22 @@ class RestartAnnounced:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceShutdownRefused:
+    """The other members do not learn that the application is to end, and the request is dropped."""
+
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndMembership:
     """A member asked the whole application to end, and this one has released its tasks: its thread ends with this."""
 
     cause: ShutdownRequested
 
 
-Announcement = AnnounceJoining | AnnounceDrainRefused | Drained | RestartAnnounced | EndMembership
+Announcement = (
+    AnnounceJoining | AnnounceDrainRefused | Drained | RestartAnnounced | AnnounceShutdownRefused | EndMembership
+)
 Effect = Order | Announcement
 
 
@@ -275,6 +288,11 @@ class Membership:
     def restarting(self) -> bool:
         """Whether this member is about to leave for a restart."""
         return self._restarting
+
+    @property
+    def can_ask_shutdown(self) -> bool:
+        """Whether the next report can carry that all members are to end."""
+        return self.version >= ERROR_CODE_VERSION
 
     @property
     def may_promise(self) -> bool:
@@ -435,8 +453,9 @@ class Membership:
         effects = self._pass_on(member.Assigned(event.generation, adopted), now_ms)
         if adopted.version != self.version:
             self.version = adopted.version
+            refusal = self._withdraw_shutdown()
             reason = f"version probing: this member speaks version {adopted.version} from now on"
-            effects += self._pass_on(member.RejoinWanted(reason), now_ms)
+            effects += self._pass_on(member.RejoinWanted(reason), now_ms) + refusal
         if self._drain_reported:
             return effects + self._drain_on(adopted)
         if self._restart_reported:
@@ -514,8 +533,19 @@ class Membership:
         return self._pass_on(member.RejoinWanted(RESTARTING), now_ms)
 
     def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
+        if not self.can_ask_shutdown:
+            return [AnnounceShutdownRefused(SHUTDOWN_REFUSED)]
         self._error_code = ErrorCode.SHUTDOWN_REQUESTED
         return self._pass_on(member.RejoinWanted(SHUTTING_DOWN), now_ms)
+
+    def _withdraw_shutdown(self) -> list[Effect]:
+        """Drop a request that no report can carry any more, or a later version would end the application with it."""
+        if self.can_ask_shutdown or self._error_code == ErrorCode.NONE or self._end is not None:
+            return []
+        self._error_code = ErrorCode.NONE
+        if self._member.wish == SHUTTING_DOWN:
+            self._member.wish = None
+        return [AnnounceShutdownRefused(SHUTDOWN_REFUSED)]
 
     _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
         member.Started: _pass_on,

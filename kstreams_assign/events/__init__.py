@@ -53,6 +53,7 @@ from kstreams_assign.events.group import (
     PredecessorStaysEvent,
     ProgressUnreadableEvent,
     RestartAnnouncedEvent,
+    ShutdownRefusedEvent,
     ShutdownRequestedEvent,
     StalledEvent,
     WarmingElsewhereEvent,
@@ -150,6 +151,7 @@ __all__ = [
     "RunningEvent",
     "SessionBeganEvent",
     "SessionEndedEvent",
+    "ShutdownRefusedEvent",
     "ShutdownRequestedEvent",
     "StalledEvent",
     "StateDirMadeAnewEvent",
@@ -201,6 +203,7 @@ Event = (
     | GroupStatusEvent
     | DrainRefusedEvent
     | RestartAnnouncedEvent
+    | ShutdownRefusedEvent
     | ShutdownRequestedEvent
     | LeaveFailedEvent
     | StatusEvent

@@ -272,6 +272,13 @@ class RestartAnnouncedEvent(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownRefusedEvent(WarningEvent):
+    """The group cannot be asked to end (``shut_application_down``), as its user-data has no field for that."""
+
+    name: ClassVar[str] = "shutdown_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownRequestedEvent(ReasonEvent):
     """A member asked the whole application to shut down (Kafka: ``SHUTDOWN_APPLICATION``)."""
 

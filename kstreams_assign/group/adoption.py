@@ -101,7 +101,7 @@ def _check_topology(
     topology: TopologyShape,
 ) -> None:
     for task, partitions in (*active.items(), *standby.items()):
-        known = task.subtopology < len(topology.subtopologies) and task.topology is None
+        known = 0 <= task.subtopology < len(topology.subtopologies) and task.topology is None
         sub = topology.subtopologies[task.subtopology] if known else SubtopologyShape(())
         strange = [p for p in partitions if not sub.reads(p.topic) or p.partition != task.partition]
         lacking = _lacking(task, {p.topic for p in partitions}, sub)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from kstreams_assign.allowed_values import COSTS, check_value
+from kstreams_assign.allowed_values import BALANCES, COSTS, check_value
 from kstreams_assign.assign import ASSIGNORS, AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
@@ -82,7 +82,13 @@ def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
     seen = _standbys(group)
     warmups = max(DEFAULTS[WARMUPS], _warmups(group, given.get(STANDBYS, seen or 0)))
     balance_by = _balance_by(group)
-    known = {STANDBYS: seen or 0, WARMUPS: warmups, BALANCE: balance_by or DEFAULTS[BALANCE], **given}
+    balance_known = balance_by in BALANCES
+    known = {
+        STANDBYS: seen or 0,
+        WARMUPS: warmups,
+        BALANCE: balance_by if balance_known else DEFAULTS[BALANCE],
+        **given,
+    }
     config = replace(AssignConfig(), **{key: value for key, value in known.items() if key != "assignor"})
     for key in DEFAULTS:
         if key not in given and key not in COSTS:
@@ -93,8 +99,10 @@ def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
         assumed[STANDBYS] = f"{seen or 0}, {why}"
     if WARMUPS not in given and warmups > DEFAULTS[WARMUPS]:
         assumed[WARMUPS] = f"{warmups:,}, as many as there are now"
-    if balance_by is not None:
+    if balance_known:
         assumed.pop(BALANCE, None)
+    elif balance_by is not None and BALANCE not in given:
+        assumed[BALANCE] += ": " + _explain_later("the members'", balance_by)
     tags = sorted({tag for process in group.processes for tag in process.report.client_tags})
     if tags and TAGS not in given:
         assumed[TAGS] += f"; the members carry {', '.join(tags)}"
@@ -108,7 +116,14 @@ def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
     if group.trailer.assignor == "fallback_prior":
         assumed["assignor"] = f"{OURS}, the default: the last round was decided without end offsets"
         return OURS
+    if group.trailer.assignor not in ASSIGNORS:
+        assumed["assignor"] = f"{OURS}, the default: " + _explain_later("the leader's", group.trailer.assignor)
+        return OURS
     return group.trailer.assignor
+
+
+def _explain_later(whose: str, value: str) -> str:
+    return f"{whose} {value!r} is of a later release, so predictions may differ"
 
 
 def _balance_by(group: DecodedGroup) -> str | None:

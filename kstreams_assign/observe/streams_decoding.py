@@ -14,17 +14,14 @@ from typing import Any
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.observe.forms import Json
 from kstreams_assign.wire import (
-    decode_streams_describe_request,
-    decode_streams_describe_response,
-    decode_streams_heartbeat_request,
-    decode_streams_heartbeat_response,
+    StreamsDescribeRequest,
+    StreamsDescribeResponse,
+    StreamsHeartbeatRequest,
+    StreamsHeartbeatResponse,
     decode_streams_key,
     decode_streams_value,
-    encode_streams_describe_request,
-    encode_streams_describe_response,
-    encode_streams_heartbeat_request,
-    encode_streams_heartbeat_response,
 )
+from kstreams_assign.wire.compile import Record, layout
 from kstreams_assign.wire.streams_records import (
     CURRENT_MEMBER,
     GROUP,
@@ -35,6 +32,7 @@ from kstreams_assign.wire.streams_records import (
     TOPOLOGY,
     StreamsCurrentTasks,
 )
+from kstreams_assign.wire.structs import value_of
 
 _VERSIONS = (1, 0)
 _KEYS: Mapping[int, str] = {
@@ -61,25 +59,20 @@ def _record(kind: int, data: bytes, _dialect: str | None) -> Json:
     return form
 
 
-def _message(
-    name: str,
-    decode: Callable[[bytes, int], Any],
-    encode: Callable[[Any, int], bytes],
-    data: bytes,
-    _dialect: str | None,
-) -> Json:
+def _message(name: str, kind: type[Any], data: bytes, _dialect: str | None) -> Json:
     """Return the first version that reads all bytes, else the newest that reads some."""
-    values: dict[int, Any] = {}
+    read: dict[int, tuple[Record, int]] = {}
     refused: list[MalformedUserData] = []
     for version in _VERSIONS:
         try:
-            values[version] = decode(data, version)
+            read[version] = layout(name, version).read(data)
         except MalformedUserData as why:
             refused.append(why)
-    if not values:
+    if not read:
         raise refused[0]
-    whole = [version for version, value in values.items() if encode(value, version) == data] or list(values)[:1]
-    return {"message": name, "version": whole[0], "also_reads_as": whole[1:], **_plain(asdict(values[whole[0]]))}
+    first, *others = [version for version, (_, end) in read.items() if end == len(data)] or list(read)[:1]
+    value = value_of(kind, read[first][0])
+    return {"message": name, "version": first, "also_reads_as": others, **_plain(asdict(value))}
 
 
 def _plain(value: Any) -> Any:
@@ -98,23 +91,9 @@ STREAMS_KINDS: Mapping[str, Callable[[bytes, str | None], Json]] = {
     "streams-target-assignment": partial(_record, TARGET_MEMBER),
     "streams-current-assignment": partial(_record, CURRENT_MEMBER),
     "streams-topology": partial(_record, TOPOLOGY),
-    "streams-heartbeat-request": partial(
-        _message,
-        "StreamsGroupHeartbeatRequest",
-        decode_streams_heartbeat_request,
-        encode_streams_heartbeat_request,
-    ),
-    "streams-heartbeat-response": partial(
-        _message,
-        "StreamsGroupHeartbeatResponse",
-        decode_streams_heartbeat_response,
-        encode_streams_heartbeat_response,
-    ),
-    "streams-describe-request": partial(
-        _message, "StreamsGroupDescribeRequest", decode_streams_describe_request, encode_streams_describe_request
-    ),
-    "streams-describe-response": partial(
-        _message, "StreamsGroupDescribeResponse", decode_streams_describe_response, encode_streams_describe_response
-    ),
+    "streams-heartbeat-request": partial(_message, "StreamsGroupHeartbeatRequest", StreamsHeartbeatRequest),
+    "streams-heartbeat-response": partial(_message, "StreamsGroupHeartbeatResponse", StreamsHeartbeatResponse),
+    "streams-describe-request": partial(_message, "StreamsGroupDescribeRequest", StreamsDescribeRequest),
+    "streams-describe-response": partial(_message, "StreamsGroupDescribeResponse", StreamsDescribeResponse),
 }
 """The decoders of streams groups by the word of the command."""

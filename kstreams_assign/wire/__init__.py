@@ -106,6 +106,7 @@ from kstreams_assign.wire.trailer import BY_NUMBER, AwaitedProcess, GroupTrailer
 from kstreams_assign.wire.versions import (
     COOPERATIVE_VERSION,
     EARLIEST_PROBEABLE_VERSION,
+    ERROR_CODE_VERSION,
     LATEST_SUPPORTED_VERSION,
     NAMED_TOPOLOGY_VERSION,
     OFFSET_SUMS_VERSION,
@@ -118,6 +119,7 @@ __all__ = [
     "COOPERATIVE_VERSION",
     "DIALECTS",
     "EARLIEST_PROBEABLE_VERSION",
+    "ERROR_CODE_VERSION",
     "LATEST_SUPPORTED_VERSION",
     "NAMED_TOPOLOGY_VERSION",
     "OFFSET_SUMS_VERSION",

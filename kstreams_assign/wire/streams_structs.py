@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from kstreams_assign.errors import MalformedUserData
-from kstreams_assign.model import HostInfo, TaskId
+from kstreams_assign.model import INT32_DIGITS_MAX, HostInfo, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ def tasks_of(rows: Iterable[TaskIds]) -> frozenset[TaskId]:
 
 
 def _number(subtopology_id: str) -> int:
-    if not (subtopology_id.isascii() and subtopology_id.isdecimal()):
+    is_number = subtopology_id.isascii() and subtopology_id.isdecimal()
+    if not is_number or len(subtopology_id) > INT32_DIGITS_MAX:
         raise MalformedUserData(f"subtopology id {subtopology_id!r} is not a number, as Kafka Streams writes it")
     return int(subtopology_id)

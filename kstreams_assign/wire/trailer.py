@@ -22,7 +22,7 @@ from uuid import UUID
 import msgpack  # type: ignore[import-untyped]
 
 from kstreams_assign.frozen import dataclass
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import INT32_DIGITS_MAX, TaskId
 from kstreams_assign.wire.primitives import process_id
 
 MAGIC = b"KSA\x01"
@@ -35,9 +35,6 @@ BY_NUMBER = "tasks"
 
 TRAILERS_CACHED_MAX, CACHED_SIZE_MAX = 64, 4096
 """This many recently written or read trailers are cached; those that were read only up to this size."""
-
-SUBTOPOLOGY_DIGITS_MAX = 10
-"""The most digits of an int32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +383,7 @@ def _run_key(run: object, key: str) -> tuple[int, str | None]:
     if not isinstance(run, str):
         return _typed(run, int, key), None
     topology, _, subtopology = run.rpartition("__")
-    if not subtopology.isdecimal() or len(subtopology) > SUBTOPOLOGY_DIGITS_MAX:
+    if not subtopology.isdecimal() or len(subtopology) > INT32_DIGITS_MAX:
         raise _InvalidTrailer(f"{key} contains an invalid task id")
     return int(subtopology), topology
 

@@ -21,6 +21,9 @@ OFFSET_SUMS_VERSION = 7
 UNIQUE_FIELD_VERSION = 8
 """From here on a subscription has a field that changes with every join."""
 
+ERROR_CODE_VERSION = 9
+"""Used by Kafka Streams 2.8: from here on a subscription has an error code, by which a member asks all to shut down."""
+
 NAMED_TOPOLOGY_VERSION = 10
 """From here on a task id may carry the name of its topology."""
 

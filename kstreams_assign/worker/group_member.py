@@ -36,7 +36,7 @@ from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.memberships import connect_member
+from kstreams_assign.worker.memberships import connect_member, refuse_shutdown
 from kstreams_assign.worker.reported_lags import ReportedLags
 
 LEAVE_TIMEOUT_S = 5.0
@@ -394,9 +394,11 @@ class GroupMember:
 
         In each of them, and here, ``poll`` returns an ``Assignment`` without tasks and, after its ``let_go``, raises
         ``ShutdownRequested``; in a streams group it raises at once, and ``commit`` works until the ``with`` block ends.
-        Raises ``ConfigError`` with ``user_data = "kip441"``.
+        Raises ``ConfigError`` with ``user_data = "kip441"``, and while a member of Kafka Streams before 2.8 is in the
+        group; if that turns out later, the event ``shutdown_refused`` follows.
         """
         self._config.refuse_unless_apache("shut_application_down")
+        refuse_shutdown(self._membership)
         self._membership.shut_application_down()
 
     def _be_member(self) -> None:

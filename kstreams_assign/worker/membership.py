@@ -25,6 +25,7 @@ from kstreams_assign.events import (
     DrainRefusedEvent,
     JoiningEvent,
     RestartAnnouncedEvent,
+    ShutdownRefusedEvent,
     ShutdownRequestedEvent,
 )
 from kstreams_assign.group import member as machine
@@ -203,6 +204,8 @@ class Membership:
             case engine.RestartAnnounced(awaited):
                 self._log.emit(RestartAnnouncedEvent(awaited=awaited))
                 self._drained()
+            case engine.AnnounceShutdownRefused(warning):
+                self._log.emit(ShutdownRefusedEvent(warnings=(warning,)))
             case engine.EndMembership(cause):
                 raise cause
             case _:
@@ -273,8 +276,13 @@ class Membership:
         """Announce to the group that this process leaves and is back soon; call ``drained`` once it may leave."""
         self.handle(engine.RestartAsked())
 
+    @property
+    def can_ask_shutdown(self) -> bool:
+        """Whether the user-data that this member joins with can carry ``shut_application_down``."""
+        return self._engine.can_ask_shutdown
+
     def shut_application_down(self) -> None:
-        """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``)."""
+        """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``). An event says if the group cannot be asked."""
         self.handle(engine.ShutdownAsked())
 
     def close(self) -> None:

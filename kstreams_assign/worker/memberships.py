@@ -12,8 +12,9 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.assign import Loads
 from kstreams_assign.config import Config
+from kstreams_assign.engine.membership import SHUTDOWN_REFUSED
 from kstreams_assign.engine.warm_disk import Disk
-from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.events import WarningsEvent
 from kstreams_assign.group.streams_settings import check_session, ineffective_settings, refuse_static_member
 from kstreams_assign.group.streams_topology import refuse_patterns
@@ -44,6 +45,12 @@ def drain(member: AnyMember) -> None:
 def announce_restart(member: AnyMember) -> None:
     """Announce that this process leaves and is back soon."""
     member.announce_restart()
+
+
+def refuse_shutdown(member: AnyMember) -> None:
+    """Raise ``ConfigError`` if the group cannot be asked to end, as far as this member knows by now."""
+    if isinstance(member, Membership) and not member.can_ask_shutdown:
+        raise ConfigError(SHUTDOWN_REFUSED)
 
 
 def shut_application_down(member: AnyMember) -> None:

@@ -46,9 +46,11 @@ from kstreams_assign.worker.global_views import (
 )
 from kstreams_assign.worker.labour import Labour, error_text
 from kstreams_assign.worker.memberships import (
+    AnyMember,
     Request,
     announce_restart,
     drain,
+    refuse_shutdown,
     shut_application_down,
 )
 from kstreams_assign.worker.pauses import change_pauses
@@ -95,6 +97,7 @@ class Runtime(KeyReads):
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._processor: Processor | None = None
+        self._membership: AnyMember | None = None
 
     @property
     def process_id(self) -> UUID:
@@ -153,11 +156,11 @@ class Runtime(KeyReads):
                 http.start(running.parts.status, self.log)
             queries.start(running.answers.answer, self.log)
             self._reads_begin(running.lookup, queries)
-            self._processor = running.processor
+            self._processor, self._membership = running.processor, running.parts.membership
             running.run(self._requests, lambda: self._operation)
         finally:
             self._reads_end()
-            self._processor = None
+            self._processor = self._membership = None
             if queries is not None:
                 queries.close()
             if http is not None:
@@ -229,9 +232,12 @@ class Runtime(KeyReads):
 
         Use it for an error that every other member would meet too. ``run`` of each, and of this one, raises
         ``ShutdownRequested``; Java members obey as well. Call it from any thread. Raises ``ConfigError`` with
-        ``user_data = "kip441"``, which cannot express it.
+        ``user_data = "kip441"``, which cannot express it, and while a member of Kafka Streams before 2.8 is in the
+        group; if that turns out later, as before the first join, the event ``shutdown_refused`` follows.
         """
         self._config.refuse_unless_apache("shut_application_down")
+        if (membership := self._membership) is not None:
+            refuse_shutdown(membership)
         self._requests.put(shut_application_down)
 
     def global_table(self, name: str) -> ReadOnlyKeyValueStore:

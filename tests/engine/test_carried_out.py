@@ -87,7 +87,7 @@ MACHINES = (
         ("engine/membership.py", "group/member.py"),
         "worker/membership.py",
         "sim/membership.py",
-        frozenset({"EndMembership"}),
+        frozenset({"AnnounceShutdownRefused", "EndMembership"}),
     ),
     Played(
         streams_membership.StreamsMembership,

@@ -21,7 +21,7 @@ from kstreams_assign.engine.membership import (
 )
 from kstreams_assign.errors import ShutdownRequested
 from kstreams_assign.group import member
-from kstreams_assign.group.dialects import KIP441
+from kstreams_assign.group.dialects import APACHE, KIP441
 from kstreams_assign.group.member import MembershipLost, RejoinWanted, Started, State
 from kstreams_assign.group.values import Adopted, ErrorCode
 from kstreams_assign.model import NO_PROBE_MS, TaskId
@@ -179,6 +179,67 @@ def test_after_the_end_was_asked_for_no_assignor_is_explained(machine: Machine) 
     other = info(trailer=GroupTrailer("sticky", 1))
     machine.handle(RejoinWanted("again"), member.WorkCommitted(), Received(2, NOTHING, leads=False, end=SHUT_DOWN))
     assert machine.engine.read(3, [], other).warnings == ()
+
+
+REFUSED = engine.AnnounceShutdownRefused(engine.SHUTDOWN_REFUSED)
+
+
+def in_version(machine: Machine, version: int, generation: int) -> None:
+    """Take the machine from another version of user-data to this one: it joins twice."""
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    for number in (generation, generation + 1):
+        machine.report()
+        machine.receive(active(RUNS, version=version), number)
+        machine.handle(member.TasksReleased(number), MutexReleased(held=True), member.WorkCommitted())
+    assert (machine.engine.version, machine.engine.state) == (version, State.STABLE)
+
+
+@pytest.mark.parametrize("version", [5, 7, 8])
+def test_a_version_without_error_codes_refuses_the_end_and_keeps_no_request_for_later(
+    machine: Machine, version: int
+) -> None:
+    in_version(machine, version, 2)
+    assert not machine.engine.can_ask_shutdown
+    assert machine.handle(engine.ShutdownAsked()) == [REFUSED]
+    assert machine.engine.state is State.STABLE, "no rebalance is asked for in vain"
+    in_version(machine, 11, 4)
+    assert machine.report().error_code == ErrorCode.NONE
+    assert machine.engine.can_ask_shutdown
+
+
+def test_the_first_version_with_error_codes_carries_the_request(machine: Machine) -> None:
+    in_version(machine, 9, 2)
+    assert machine.handle(engine.ShutdownAsked()) == [member.Commit()]
+    assert machine.reason() == engine.SHUTTING_DOWN
+    assert APACHE.read_report(APACHE.write_report(machine.report())).error_code == ErrorCode.SHUTDOWN_REQUESTED
+
+
+@pytest.mark.parametrize("asked", ["before the join", "during the join"])
+def test_a_request_is_refused_once_the_group_turns_out_to_speak_an_earlier_version(asked: str) -> None:
+    machine = Machine()
+    if asked == "before the join":
+        machine.handle(engine.ShutdownAsked())
+    machine.handle(Started())
+    machine.report()
+    if asked == "during the join":
+        machine.handle(engine.ShutdownAsked())
+    assert REFUSED in machine.receive(active(RUNS, version=8))
+    assert machine.report().error_code == ErrorCode.NONE
+
+
+def test_a_refused_request_is_no_reason_to_join(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.report()
+    machine.handle(engine.ShutdownAsked())
+    machine.receive(active(RUNS, version=8), generation=2)
+    machine.handle(member.TasksReleased(2), MutexReleased(held=True))
+    assert machine.reason().startswith("version probing: ")
+
+
+def test_a_member_that_is_to_end_refuses_nothing_when_the_version_goes_down(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted(), Received(2, NOTHING, leads=False, end=SHUT_DOWN))
+    machine.handle(MembershipLost(engine.LOST))
+    assert REFUSED not in machine.receive(active(version=8), generation=3)
 
 
 # --- restarts -------------------------------------------------------------------------

@@ -86,6 +86,15 @@ def test_a_different_topology_is_refused_at_the_first_assignment(task: TaskId, p
         read_assignment([partition], info(active_tasks=(task,)), shape(), ME)
 
 
+@pytest.mark.parametrize("role", ["active", "standby"])
+@pytest.mark.parametrize("subtopology", [-1, -2, -(2**31)])
+def test_a_negative_subtopology_is_a_different_topology(subtopology: int, role: str) -> None:
+    task = TaskId(subtopology, 0)
+    data = info(active_tasks=(task,)) if role == "active" else info(standby_tasks={task: (ORDERS[0],)})
+    with pytest.raises(TopologyMismatch, match=f"this member's subtopology {subtopology} reads nothing"):
+        read_assignment(ORDERS[:1] if role == "active" else [], data, shape(), ME)
+
+
 def test_a_member_whose_endpoint_is_missing_rejoins_at_once() -> None:
     hosts = {HostInfo("other", 1): (ORDERS[0],)}
     data = info(partitions_by_host=hosts)

@@ -8,7 +8,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.observe.settings import read_settings, settings_of
-from tests.observe.seen_group import SeenGroup, scaled_out, settled
+from tests.observe.seen_group import SeenGroup, of_later_release, scaled_out, settled
 
 
 def test_texts_become_values_under_kafkas_names_or_ours():
@@ -70,6 +70,28 @@ def test_standbys_and_warm_ups_are_counted_where_they_can_be_seen():
 def test_our_leader_reports_its_assignor_and_a_java_leader_does_not():
     assert settings_of(scaled_out(ours=False).decoded(), {}).assumed["assignor"].startswith("high_availability")
     assert "assignor" not in settings_of(scaled_out().decoded(), {}).assumed
+
+
+def test_an_assignor_of_a_later_release_is_replaced_by_the_default_with_the_reason():
+    group = of_later_release(assignor="least_cost").decoded()
+    settings = settings_of(group, {})
+    assert settings.assignor == "least_movement"
+    assert settings.assumed["assignor"] == (
+        "least_movement, the default: the leader's 'least_cost' is of a later release, so predictions may differ"
+    )
+    given = settings_of(group, {"assignor": "sticky"})
+    assert (given.assignor, "assignor" in given.assumed) == ("sticky", False)
+
+
+def test_a_balance_by_of_a_later_release_is_replaced_by_the_default_with_the_reason():
+    group = of_later_release(balance_by="cpu_time").decoded()
+    settings = settings_of(group, {})
+    assert settings.config.balance_by == "tasks"
+    assert settings.assumed["balance_by"] == (
+        "tasks, the default: the members' 'cpu_time' is of a later release, so predictions may differ"
+    )
+    given = settings_of(group, {"balance_by": "state_size"})
+    assert (given.config.balance_by, "balance_by" in given.assumed) == ("state_size", False)
 
 
 def with_digests(config: AssignConfig) -> SeenGroup:

@@ -8,7 +8,12 @@ import pytest
 
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.observe.decoding import KINDS, decode_bytes
-from kstreams_assign.wire import StreamsCurrentTasks, encode_streams_value
+from kstreams_assign.wire import (
+    StreamsCurrentTasks,
+    StreamsHeartbeatResponse,
+    encode_streams_heartbeat_response,
+    encode_streams_value,
+)
 from tests.wire.test_streams_groups import CASES
 
 WORDS = {
@@ -42,6 +47,17 @@ def test_a_version_is_recognised_where_versions_differ():
         if case["message"].endswith("HeartbeatResponse")
     }
     assert {(was, read) for _, was, read in versions} == {(0, 0), (1, 1)}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("size", [4, 20_000])
+def test_text_that_is_not_utf_8_is_decoded_in_the_version_that_it_has(version, size):
+    """Each byte that is replaced takes three bytes as text, so long text cannot be written again."""
+    response = StreamsHeartbeatResponse(0, 35, "x" * size, "m", 1, 2, 3, 4)
+    data = encode_streams_heartbeat_response(response, version).replace(b"x" * size, b"\xff" * size)
+    decoded = decode_bytes("streams-heartbeat-response", data)
+    assert (decoded["version"], decoded["also_reads_as"]) == (version, [])
+    assert (decoded["error_message"], decoded["task_offset_interval_ms"]) == ("\ufffd" * size, 3)
 
 
 def test_every_word_of_streams_groups_is_a_kind():

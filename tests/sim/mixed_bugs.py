@@ -45,8 +45,8 @@ def endpoint_left_out(monkeypatch):
     """The leader leaves one endpoint out of the host maps."""
     real = encode._host_maps
 
-    def wrong(view, plan, tasks):
-        return tuple(dict(list(hosts.items())[1:]) for hosts in real(view, plan, tasks))
+    def wrong(*group):
+        return tuple(dict(list(hosts.items())[1:]) for hosts in real(*group))
 
     monkeypatch.setattr(encode, "_host_maps", wrong)
 

@@ -43,6 +43,7 @@ def test_keys_of_later_releases_are_ignored() -> None:
         {"drain": "d", "member": "m", "tasks": ["0_1"]},
         {"drain": "d", "member": "m", "tasks": {"a": {"0_1": "many"}}},
         {"drain": "d", "member": "m", "tasks": {"a": {"zero": 1}}},
+        {"drain": "d", "member": "m", "warm": [f"0_{'9' * 5_000}"]},
         {"drain": "d", "member": "m", "tasks": {}, "leaves": 1},
         {"drain": "d", "member": "m", "warm": "0_1"},
         {"drain": "d", "member": "m", "without_room": [3]},

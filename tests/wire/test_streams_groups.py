@@ -324,3 +324,9 @@ def test_tasks_become_rows_by_subtopology_and_come_back():
 def test_a_subtopology_id_that_is_not_a_number_is_refused(name):
     with pytest.raises(MalformedUserData, match="is not a number"):
         tasks_of((TaskIds(name, (0,)),))
+
+
+@pytest.mark.parametrize("digits", [11, 5_000], ids=["more than an int32 has", "more than int() reads"])
+def test_a_subtopology_id_of_too_many_digits_is_refused(digits):
+    with pytest.raises(MalformedUserData, match="is not a number"):
+        tasks_of((TaskIds("9" * digits, (0,)),))

@@ -59,6 +59,7 @@ JSON_FIELDS = {
     "awaited_tasks": "awaited missing",
     "group_status": "warnings",
     "drain_refused": "warnings",
+    "shutdown_refused": "warnings",
     "restart_announced": "awaited",
     "shutdown_requested": "reason",
     "leave_failed": "reason",

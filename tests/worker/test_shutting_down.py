@@ -6,7 +6,7 @@ Java: ``StreamsUncaughtExceptionHandler`` and ``StreamsPartitionAssignor`` (``as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,11 +15,25 @@ import pytest
 from kstreams_assign import Assignment, CommitDue, Config, GroupMember, SubtopologyShape
 from kstreams_assign.adapters.confluent import CommittedOffsets
 from kstreams_assign.errors import ConfigError, ShutdownRequested
-from kstreams_assign.events import AdoptedEvent
+from kstreams_assign.events import AdoptedEvent, AssignedEvent, Event, JoiningEvent, ShutdownRefusedEvent
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.wire import (
+    AssignmentInfo,
+    ConsumerAssignment,
+    ConsumerSubscription,
+    SubscriptionInfo,
+    encode_assignment,
+    encode_consumer_assignment,
+    encode_consumer_subscription,
+    encode_subscription,
+)
 from kstreams_assign.worker.group_member import GroupEvent
-from tests.worker.app import PARTITIONS, App
+from tests.worker.app import PARTITIONS, App, until
+from tests.worker.malformed import raw_member
 
+OLD = 8
+"""The version of user-data of Kafka Streams 2.7."""
+REFUSED = "a member of Kafka Streams before 2.8 is in the group"
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
 
@@ -77,3 +91,67 @@ def test_members_that_cannot_ask_for_it_refuse(app: App) -> None:
     running = app.start(1, user_data="kip441")
     with pytest.raises(ConfigError, match="user_data = 'kip441'"):
         running.worker.shut_application_down()
+
+
+def old_subscription(topic: str) -> bytes:
+    user_data = encode_subscription(SubscriptionInfo(OLD, OLD, uuid4()))
+    return encode_consumer_subscription(ConsumerSubscription(1, (topic,), user_data))
+
+
+def speaks_old(events: Sequence[Event]) -> bool:
+    """Return whether a member has joined in the old version: the first assignment in it has taken effect then."""
+    versions = [event.version for event in events if isinstance(event, AssignedEvent)]
+    return versions[-2:] == [OLD, OLD]
+
+
+def test_a_worker_refuses_while_an_old_member_is_in_the_group(app: App) -> None:
+    running = app.start(1)
+    running.until_running(PARTITIONS)
+    with raw_member(app.broker, app.name, app.name, old_subscription(app.name)) as old:
+        until(lambda: bool(old.poll() or speaks_old(running.events)))
+        joins = len(running.reported(JoiningEvent))
+        with pytest.raises(ConfigError, match=REFUSED):
+            running.worker.shut_application_down()
+    running.until(lambda _: running.reported(AssignedEvent)[-1].version > OLD)
+    running.until_running(PARTITIONS)
+    assert all("shut down" not in joining.reason for joining in running.reported(JoiningEvent)[joins:])
+    assert running.error is None
+
+
+def test_a_group_member_refuses_while_an_old_member_is_in_the_group(app: App) -> None:
+    config = Config(application_id=app.name, bootstrap_servers=app.broker, session_timeout_ms=30_000)
+    events: list[Event] = []
+
+    def answer() -> None:
+        event = member.poll(0.05)
+        if isinstance(event, CommitDue):
+            member.ready_to_join()
+        elif isinstance(event, Assignment):
+            member.let_go()
+
+    with (
+        GroupMember(config, [SubtopologyShape((app.name,))], uuid4(), on_event=events.append) as member,
+        raw_member(app.broker, app.name, app.name, old_subscription(app.name)) as old,
+    ):
+        until(lambda: bool(old.poll() or answer() or speaks_old(events)))
+        with pytest.raises(ConfigError, match=REFUSED):
+            member.shut_application_down()
+
+
+def test_a_request_before_the_first_join_is_refused_by_an_event(app: App) -> None:
+    """An old leader cannot read the report that carries it."""
+    config = Config(application_id=app.name, bootstrap_servers=app.broker, session_timeout_ms=30_000)
+    events: list[Event] = []
+    answer = encode_consumer_assignment(ConsumerAssignment(1, (), encode_assignment(AssignmentInfo(OLD, OLD))))
+
+    def refusals() -> list[ShutdownRefusedEvent]:
+        return [event for event in events if isinstance(event, ShutdownRefusedEvent)]
+
+    with raw_member(app.broker, app.name, app.name, old_subscription(app.name), answer) as leader:
+        until(lambda: bool(leader.poll() or leader.user_data is not None))
+        member = GroupMember(config, [SubtopologyShape((app.name,))], uuid4(), on_event=events.append)
+        member.shut_application_down()
+        with member:
+            until(lambda: bool(leader.poll() or refusals()))
+    (refused,) = refusals()
+    assert REFUSED in refused.warnings[0]
