@@ -70,7 +70,7 @@ def list_letters(asked: Asked) -> None:
         if letter is None:
             strangers += 1
             continue
-        causes[letter.failure.exception] += 1
+        causes[letter.failure.kind] += 1
         print(_fact(record, letter) if asked.as_json else _line(letter))
     for cause, count in causes.most_common():
         print(f"{count:,} of {readable(cause.encode())}", file=sys.stderr)
@@ -288,10 +288,10 @@ def _fact(record: Record, letter: DeadLetter) -> str:
 def _line(letter: DeadLetter) -> str:
     source = letter.record
     lacks = f" (lacks {letter.left_out})" if letter.left_out else ""
-    exception = readable(letter.failure.exception.encode())
+    reason = readable(letter.failure.text.encode())
     where = f"offset {source.offset}" if source.offset >= 0 else "(an output)"
     return (
-        f"{source.topic}-{source.partition} {where}: {exception}{lacks}\n"
+        f"{source.topic}-{source.partition} {where}: {reason}{lacks}\n"
         f"    {readable(source.key)} = {readable(source.value)}"
     )
 

@@ -9,9 +9,9 @@ field's default. What must not live here: JSON itself (``text_and_packed``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, InitVar, fields, is_dataclass, make_dataclass
 from functools import cache
-from types import NoneType, UnionType
+from types import MemberDescriptorType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import orjson
@@ -61,6 +61,7 @@ def _compiled(kind: type[Any]) -> Serde[Any]:
 def _class_reader(kind: type, readers: dict[type, Read]) -> Read:
     """Return what makes an object of a JSON value; ``readers`` has those of the classes that it is part of."""
     hints = _types(kind)
+    _refuse_unknown_arguments(kind, hints)
     members: list[_Member] = []
 
     def read(value: Any) -> Any:
@@ -93,6 +94,15 @@ def _types(kind: type) -> Mapping[str, Any]:
         ) from cause
 
 
+def _refuse_unknown_arguments(kind: type, hints: Mapping[str, Any]) -> None:
+    for name, hint in hints.items():
+        if (hint is InitVar or isinstance(hint, InitVar)) and not hasattr(kind, name):
+            raise ConfigError(
+                f"{kind.__name__}.{name}: an InitVar without a default is in no JSON, so no object can be made of it; "
+                "give it a default, or make it a field"
+            )
+
+
 def _member(kind: type, field: Field[Any], hint: Any, readers: dict[type, Read]) -> _Member:
     if not field.init or field.name.startswith("_"):
         raise ConfigError(
@@ -105,13 +115,14 @@ def _member(kind: type, field: Field[Any], hint: Any, readers: dict[type, Read])
 def _reader(hint: Any, place: str, readers: dict[type, Read]) -> Read:
     """Return what reads a JSON value as a type. Raises ``ConfigError`` for a type that JSON does not have."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    plain = hint if arguments else origin or hint  # list for a bare typing.List
+    if plain in _PLAIN:
+        return _PLAIN[plain]
     if is_dataclass(hint) and isinstance(hint, type):
         return readers.get(hint) or _class_reader(hint, readers)
     if origin is list:
         return _list_of(_reader(arguments[0], place, readers))
-    if origin is dict and arguments[0] is str:
+    if origin is dict and len(arguments) == 2 and arguments[0] is str:
         return _dict_of(_reader(arguments[1], place, readers))
     if origin in {Union, UnionType} and len(arguments) == 2 and NoneType in arguments:
         (other,) = (each for each in arguments if each is not NoneType)
@@ -127,21 +138,28 @@ def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
     hints = _types(kind)
     members: list[tuple[str, Write | None]] = []
     has_only_slots = kind.__dictoffset__ == 0
+    names = [each.name for each in fields(kind)]
+    is_mixed = not has_only_slots and any(_is_slot(kind, name) for name in names)
+    written_kind = make_dataclass(kind.__name__, names, slots=True) if is_mixed else kind  # JSON would miss the slots
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
             return value  # of another type than declared: JSON decides
         if is_plain and (has_only_slots or len(value.__dict__) == len(members)):
             return value
-        copy = object.__new__(kind)
+        copy: Any = object.__new__(written_kind)
         for name, write_member in members:
             object.__setattr__(copy, name, _written(getattr(value, name), write_member))  # frozen, perhaps
         return copy
 
     writers[kind] = write
-    members += [(each.name, _writer(hints[each.name], writers)) for each in fields(kind)]
-    is_plain = all(write_member is None for _, write_member in members)
+    members += [(name, _writer(hints[name], writers)) for name in names]
+    is_plain = not is_mixed and all(write_member is None for _, write_member in members)
     return write
+
+
+def _is_slot(kind: type, name: str) -> bool:
+    return isinstance(getattr(kind, name, None), MemberDescriptorType)
 
 
 def _writer(hint: Any, writers: dict[type, Write]) -> Write | None:
@@ -151,16 +169,16 @@ def _writer(hint: Any, writers: dict[type, Write]) -> Write | None:
         return _write_float
     if is_dataclass(hint) and isinstance(hint, type):
         return writers.get(hint) or _class_writer(hint, writers)
+    if not arguments:
+        return None
     if origin is list:
         item = _writer(arguments[0], writers)
         return None if item is None else lambda value: _write_list(value, item)
     if origin is dict:
         entry = _writer(arguments[1], writers)
         return None if entry is None else lambda value: _write_dict(value, entry)
-    if arguments:  # this or None
-        (other,) = (each for each in arguments if each is not NoneType)
-        return _writer(other, writers)
-    return None
+    (other,) = (each for each in arguments if each is not NoneType)  # this or None
+    return _writer(other, writers)
 
 
 def _written(value: Any, write: Write | None) -> Any:

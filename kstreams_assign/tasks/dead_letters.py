@@ -26,6 +26,7 @@ RECORD_OVERHEAD_BYTES = 77
 61 for the batch, and 16 for the record's own numbers (Kafka: ``DefaultRecord``).
 """
 _HEADER_OVERHEAD_BYTES = 10
+_UNNAMED_MODULES = {"builtins", "__main__"}
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -34,15 +35,28 @@ class Failure(NamedTuple):
     """Why a record could not be processed, as texts."""
 
     exception: str
-    """Type and message, as Java's ``Throwable.toString``."""
+    """Name of the error's type, as Java's ``Class.getName``; other writers may have the message behind it."""
     message: str | None
     stacktrace: str
 
+    @property
+    def text(self) -> str:
+        """Return type and message, as Java's ``Throwable.toString``."""
+        if not self.message or self.message == self.exception or ": " in self.exception:
+            return self.exception
+        return f"{self.exception}: {self.message}".strip()
+
+    @property
+    def kind(self) -> str:
+        """Return the error's type, without a message behind it."""
+        return self.exception.partition(": ")[0]
+
 
 def failure_of(error: BaseException) -> Failure:
-    """Describe an error of the user's function."""
-    summary = traceback.format_exception_only(type(error), error)[0].strip()
-    return Failure(summary, str(error) or None, "".join(traceback.format_exception(error)))
+    """Describe an error of the user's function; its type is named as tracebacks name it."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ in _UNNAMED_MODULES else f"{kind.__module__}.{kind.__qualname__}"
+    return Failure(name, str(error) or None, "".join(traceback.format_exception(error)))
 
 
 def dead_letter(topic: str, record: Record, failure: Failure, bytes_max: int) -> Row:

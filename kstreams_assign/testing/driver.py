@@ -128,6 +128,7 @@ class TopologyTestDriver:
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
         self._prepared: list[tuple[TaskId, WriteBuffer]] = []
+        self._last_horizons: dict[tuple[TaskId, str], bytes] = {}
         self._auto_commit = auto_commit
         clocks = self._clock.clocks()
         self._functions = DrivenFunctions(
@@ -188,8 +189,7 @@ class TopologyTestDriver:
         """
         self._refuse_after_end()
         source = self._source(topic)
-        self._append(source, key, value, timestamp_ms, checked_headers(topic, headers), partition)
-        self._work()
+        self._write(source, [(key, value, timestamp_ms)], checked_headers(topic, headers), partition)
 
     def pipe_many(
         self,
@@ -200,17 +200,15 @@ class TopologyTestDriver:
         """Write keys and values to a source topic, then process: a function gets many records at once.
 
         ``timestamps_ms`` has one time for each. Batches have the sizes that a worker gives them: the first at most 16
-        records. Raises as ``pipe`` does.
+        records. Raises as ``pipe`` does; where an entry is refused, none is written.
         """
         self._refuse_after_end()
         pairs = list(entries)
         times: Sequence[int | None] = [None] * len(pairs) if timestamps_ms is None else timestamps_ms
         if len(times) != len(pairs):
             raise ConfigError(f"timestamps_ms: has {len(times)} times for {len(pairs)} records: must have one for each")
-        source = self._source(topic)
-        for (key, value), time_ms in zip(pairs, times, strict=True):
-            self._append(source, key, value, time_ms, (), None)
-        self._work()
+        timed = [(key, value, time_ms) for (key, value), time_ms in zip(pairs, times, strict=True)]
+        self._write(self._source(topic), timed)
 
     def read(self, topic: str) -> list[Record]:
         """Return what the topology has written to a topic and was not read yet, oldest first.
@@ -314,12 +312,14 @@ class TopologyTestDriver:
         self._prepared.append((task, buffer))
         sub = self._shape.subtopologies[task.subtopology]
         if any(store.name == name and store.ttl_ms is not None for store in sub.stores):
-            return ExpiringKeyValueStore(
-                name, stores, buffer, self._at_work, task, lambda: self._loop.horizon(task, name)
-            )
+            return ExpiringKeyValueStore(name, stores, buffer, self._at_work, task, lambda: self._horizon(task, name))
         timestamped = name in sub.timestamped
         view = TimestampedKeyValueStore if timestamped else KeyValueStore
         return view(name, stores, buffer, self._at_work, task)
+
+    def _horizon(self, task: TaskId, store: str) -> bytes:
+        """Return the bytes below which a stored value has expired; after the end the loop knows of none."""
+        return self._last_horizons.get((task, store)) or self._loop.horizon(task, store)
 
     def timers(self, store: str = "timers", partition: int = 0) -> list[Timer]:
         """Return the committed keyed timers that are set, in the order of their times.
@@ -401,14 +401,21 @@ class TopologyTestDriver:
     def close(self) -> None:
         """Commit what is processed, as a worker does when it is closed, and end. After an error nothing is committed.
 
-        Outputs and stores can still be read.
+        Outputs, stores and global tables can still be read.
         """
         if self._ended is None:
             self._ended = "the driver is closed"
             self._apply_prepared()
+            self._last_horizons = {
+                (task, store.name): self._loop.horizon(task, store.name)
+                for task in self._stores
+                for store in self._shape.subtopologies[task.subtopology].stores
+                if store.ttl_ms is not None
+            }
             self._loop.stop()
             self._loop.turn(wait=False)
             self._loop.settle()
+            self._tables.catch_up()
 
     def __enter__(self) -> Self:
         """Return the driver; ``close`` is called at the end of the block."""
@@ -479,23 +486,28 @@ class TopologyTestDriver:
             self._work()
         return source
 
-    def _append(
+    def _write(
         self,
         topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int | None,
-        headers: tuple[tuple[str, bytes | None], ...],
-        partition: int | None,
+        entries: Sequence[tuple[bytes | None, bytes | None, int | None]],
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+        partition: int | None = None,
     ) -> None:
-        check_key_or_value(topic, "key", key)
-        check_key_or_value(topic, "value", value)
-        time_ms = self._clock.now_ms if timestamp_ms is None else whole_number("timestamp_ms", timestamp_ms)
+        """Check all keys, values and times, write them, and process."""
+        for key, value, time_ms in entries:
+            check_key_or_value(topic, "key", key)
+            check_key_or_value(topic, "value", value)
+            if time_ms is not None:
+                whole_number("timestamp_ms", time_ms)
         if partition is not None:
             self._topics.refuse_missing(topic, partition)
-        number = self._broker.place(topic, key, partition)
-        self._broker.append((topic, key, value, headers, number, time_ms), by_topology=False)
+        now_ms = self._clock.now_ms
+        for key, value, time_ms in entries:
+            number = self._broker.place(topic, key, partition)
+            row = (topic, key, value, headers, number, now_ms if time_ms is None else time_ms)
+            self._broker.append(row, by_topology=False)
         self._tables.catch_up()
+        self._work()
 
     def _refuse_after_end(self) -> None:
         if self._ended is not None:

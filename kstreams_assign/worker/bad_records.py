@@ -89,7 +89,7 @@ class BadRecords:
                     partition="" if call else f"{record.topic}-{record.partition}",
                     offset=record.offset,
                     response=response.value,
-                    reason=failure.exception.replace("\n", " "),
+                    reason=failure.text.replace("\n", " "),
                     call=call,
                 )
             )

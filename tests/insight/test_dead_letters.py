@@ -27,7 +27,7 @@ from tests.insight.run import Cli
 TIMEOUT_S = 60.0
 HOUR_AGO_MS = round(time.time() * 1000) - 3_600_000
 LONG_AGO_MS = 1_000
-FAILURE = Failure("ValueError: bad", "bad", "Traceback")
+FAILURE = Failure("ValueError", "bad", "Traceback")
 
 
 class Shop:
@@ -100,12 +100,12 @@ def test_each_letter_is_listed_with_its_error_and_where_its_record_was(run: Cli,
         f"{shop.inputs}-2 offset 8: ValueError: bad",
     ]
     assert listed.status == 0
-    assert listed.err == f"2 of ValueError: bad\n2 dead letters in {shop.letters}\n"
+    assert listed.err == f"2 of ValueError\n2 dead letters in {shop.letters}\n"
     facts: list[dict[str, Any]] = [
         json.loads(line) for line in run("dead-letters", shop.name, "-b", shop.broker, "--json").out.splitlines()
     ]
     [four] = [fact for fact in facts if fact["record"]["key"] == "k4"]
-    assert (four["exception"], four["message"], four["left_out"]) == ("ValueError: bad", "bad", None)
+    assert (four["exception"], four["message"], four["left_out"]) == ("ValueError", "bad", None)
     assert four["record"] == {
         "topic": shop.inputs,
         "partition": 1,

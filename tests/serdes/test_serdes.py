@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import typing
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -206,6 +207,34 @@ def test_a_dataclass_of_texts_is_written_by_its_fields_too() -> None:
     assert Serdes.dataclass(SlottedPlace).serialize(slotted) == before
 
 
+@dataclass(frozen=True)
+class Street(SlottedPlace):
+    """Its base has slots, and its objects have a ``__dict__`` beside them."""
+
+    number: int = 1
+
+    @cached_property
+    def shown(self) -> str:
+        return f"{self.street} {self.number}"
+
+
+@dataclass
+class Houses:
+    streets: list[Street]
+    main: Street | None = None
+
+
+def test_fields_in_slots_of_a_base_are_written_too() -> None:
+    serde, street = Serdes.dataclass(Street), Street("Rom", "Via Appia", 2)
+    before = serde.serialize(street)
+    assert before == b'{"city":"Rom","street":"Via Appia","number":2}'
+    assert serde.deserialize(before) == street
+    assert street.shown == "Via Appia 2"
+    assert serde.serialize(street) == before
+    houses = Houses([street], street)
+    assert Serdes.dataclass(Houses).deserialize(Serdes.dataclass(Houses).serialize(houses)) == houses
+
+
 def test_equal_dataclasses_are_equal_bytes() -> None:
     numbers: list[tuple[Any, Any]] = [(1, 0), (1.0, 0.0), (1.0, -0.0)]
     shapes = [Shape(Point(y, x), {"a": Point(y, x)}, [[Point(y, x)]], [y, x], Slotted(y, x)) for y, x in numbers]
@@ -276,6 +305,20 @@ class Either:
     value: int | str
 
 
+@dataclass
+class Halved:
+    value: dict[str]  # type: ignore[type-arg]
+
+
+@dataclass
+class Scaled:
+    size: float
+    scale: InitVar[float]
+
+    def __post_init__(self, scale: float) -> None:
+        self.size *= scale
+
+
 @pytest.mark.parametrize(
     ("kind", "named"),
     [
@@ -284,12 +327,45 @@ class Either:
         (Keyed, "Keyed.by_number"),
         (Counted, "Counted.count: must be an argument"),
         (Either, "Either.value"),
+        (Halved, "Halved.value is dict: JSON has no such type"),
+        (Scaled, "Scaled.scale: an InitVar without a default is in no JSON"),
         (int, "is not a dataclass"),
     ],
 )
 def test_a_class_that_json_cannot_hold_is_refused_when_the_serde_is_made(kind: type, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         Serdes.dataclass(kind)
+
+
+@dataclass
+class Rescaled:
+    size: float
+    scale: InitVar[float] = 1.0
+
+    def __post_init__(self, scale: float) -> None:
+        self.size *= scale
+
+
+def test_an_init_var_has_its_default_when_an_object_is_read() -> None:
+    serde = Serdes.dataclass(Rescaled)
+    assert serde.deserialize(serde.serialize(Rescaled(2.0, 3.0))) == Rescaled(6.0)
+
+
+@dataclass
+class Bare:
+    """With the names that lists and dicts have in ``typing``, and no types of what is in them."""
+
+    items: typing.List  # type: ignore[type-arg]  # noqa: UP006
+    named: typing.Dict  # type: ignore[type-arg]  # noqa: UP006
+    perhaps: typing.Optional[typing.List] = None  # type: ignore[type-arg]  # noqa: UP006, UP045
+
+
+@pytest.mark.parametrize("bare", [Bare([1, "a"], {"b": None}, [[]]), Bare([], {})])
+def test_bare_lists_and_dicts_hold_anything(bare: Bare) -> None:
+    serde = Serdes.dataclass(Bare)
+    assert serde.deserialize(serde.serialize(bare)) == bare
+    with pytest.raises(TypeError, match=r"items: must be list, not \{\}"):
+        serde.deserialize(b'{"items": {}, "named": {}}')
 
 
 def local_classes() -> type:

@@ -88,11 +88,9 @@ def test_the_dead_letter_says_which_bytes_were_expected() -> None:
         driver.pipe("in", b"ann", b"five")
         (letter,) = driver.read(DEAD)
     headers = dict(letter.headers or ())
-    exception = headers["__streams.errors.exception"] or b""
-    assert exception.startswith(
-        b"kstreams_assign.errors.SerializationError: in-0 at offset 0: the value cannot be read as JSON of Payment: "
-        b"4 bytes b'five': "
-    )
+    assert headers["__streams.errors.exception"] == b"kstreams_assign.errors.SerializationError"
+    message = headers["__streams.errors.message"] or b""
+    assert message.startswith(b"in-0 at offset 0: the value cannot be read as JSON of Payment: 4 bytes b'five': ")
     assert headers["__streams.errors.offset"] == b"0"
 
 
