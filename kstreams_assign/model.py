@@ -54,7 +54,7 @@ class TaskId(NamedTuple):
         left, split, right = plain.partition("_")
         numbers = split and all(part.isdecimal() and len(part) <= INT32_DIGITS_MAX for part in (left, right))
         if not numbers or (named and not topology):
-            raise InvalidTaskId(f"{text!r} is not a task id; write SUBTOPOLOGY_PARTITION, as in '0_3'")
+            raise InvalidTaskId(f"{text[:60]!r} is not a task id; write SUBTOPOLOGY_PARTITION, as in '0_3'")
         return cls(int(left), int(right), topology if named else None)
 
 
