@@ -228,8 +228,9 @@ class Config:
     the task's release or the last sign of life, and not from the folder's modification as in Kafka."""
 
     assignor: str = "least_movement"
-    """How the leader assigns tasks. ``high_availability``, ``sticky`` and ``fallback_prior`` decide as Java's assignors
-    of Kafka 4.3.1 do."""
+    """How the leader assigns tasks. ``high_availability`` decides as Java's assignor of Kafka 4.3.1 does. ``sticky``
+    and ``fallback_prior`` have the rules of Java's, but of equally good processes they may choose another, and they do
+    not look at racks."""
 
     balance_by: str = "tasks"
     """By what ``least_movement`` balances active tasks over processes: their number, the records that arrive in their

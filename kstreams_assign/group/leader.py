@@ -343,7 +343,7 @@ def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decis
             *_warnings(view),
             *list_topology_differences(view, question.topology, tasks),
             *((choice.warning,) if choice.warning else ()),
-            *warn_racks_not_followed(cluster, standing.config),
+            *warn_racks_not_followed(cluster, standing.config, choice.name),
             *((by_number,) if by_number else ()),
             *fitted.warnings,
         ),

@@ -275,7 +275,7 @@ def assign_config(config: Config) -> AssignConfig:
         max_warmup_replicas=config.max_warmup_replicas,
         num_standby_replicas=config.num_standby_replicas,
         probing_rebalance_interval_ms=config.probing_rebalance_interval_ms,
-        rack_aware_assignment_tags=config.rack_aware_assignment_tags,
+        rack_aware_assignment_tags=tuple(config.rack_aware_assignment_tags),
         rack_aware_assignment_strategy=config.rack_aware_assignment_strategy,
         rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,

@@ -17,6 +17,7 @@ from kstreams_assign.assign import (
     Client,
     Cluster,
     TaskLags,
+    apply_plan,
     check,
     converge,
     cross_rack_partitions,
@@ -125,6 +126,30 @@ def test_no_balanced_end_costs_less(traffic, away):
         }
         rounds = converge(cluster, config, least_movement, ends)
         assert cost(cluster, rounds[-1].plan.owners, traffic, away) == least, goal
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("traffic", "away"), [(10, 0), (1, 1), (0, 0)])
+@pytest.mark.parametrize("standbys", [0, 1, 2])
+def test_a_group_with_warm_replicas_rests_although_a_move_costs_nothing(strategy, traffic, away, standbys):
+    tasks = frozenset(TaskId(0, number) for number in range(24))
+    ends, everywhere = dict.fromkeys(tasks, 1_000_000), dict.fromkeys(tasks, (frozenset("abc"),))
+    clients = tuple(
+        Client(UUID(int=number + 1), lags=TaskLags(ends, {}), rack="abc"[number % 3]) for number in range(6)
+    )
+    cluster = Cluster(clients, tasks, source_racks=everywhere, changelog_racks=everywhere)
+    config = AssignConfig(
+        num_standby_replicas=standbys,
+        rack_aware_assignment_strategy=strategy,
+        rack_aware_assignment_traffic_cost=traffic,
+        rack_aware_assignment_non_overlap_cost=away,
+    )
+    rounds = converge(cluster, config, least_movement, ends)
+    first = rounds[0].plan.owners
+    assert not rounds[-1].plan.probing
+    assert all(each.plan.owners == first for each in rounds)
+    again = least_movement(apply_plan(rounds[-1].cluster, rounds[-1].plan, ends), config)
+    assert again.owners == first
 
 
 def test_standbys_change_racks_in_pairs_of_the_same_owner():

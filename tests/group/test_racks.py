@@ -47,6 +47,14 @@ def test_a_member_without_a_rack_is_named_and_racks_are_ignored() -> None:
     assert "does not report one rack" in warning
 
 
+@pytest.mark.parametrize("assignor", ["sticky", "learner"])
+def test_an_assignor_that_does_not_look_at_racks_is_named(assignor: str) -> None:
+    little = group(assignor)
+    little.rebalance()
+    (warning,) = not_followed(little)
+    assert f"assignor {assignor} does not look at racks" in warning
+
+
 def test_changelog_racks_must_be_known_only_with_standbys() -> None:
     for standbys, warnings in ((0, 0), (1, 1)):
         little = group("high_availability", num_standby_replicas=standbys)

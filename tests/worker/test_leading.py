@@ -13,7 +13,7 @@ from kstreams_assign.events import DecisionEvent, Event, LookupFailedEvent
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopicPartition, TopologyShape
 from kstreams_assign.worker import leading
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.leading import Leading, assign_config
 from tests.group.little_group import LittleGroup, shape
 
 TOPIC, PARTITIONS = "orders", 4
@@ -200,3 +200,13 @@ def test_a_repartition_topic_that_was_deleted_is_created_again_by_the_next_decis
     del admin.topics[repartition]
     assert decide() == 1
     assert admin.topics[repartition] == PARTITIONS
+
+
+def test_a_list_of_tag_keys_is_as_good_as_a_tuple() -> None:
+    settings = Config(
+        application_id="app",
+        bootstrap_servers="localhost:1",
+        client_tags={"zone": "a"},
+        rack_aware_assignment_tags=["zone"],  # type: ignore[arg-type]
+    )
+    assert assign_config(settings).rack_aware_assignment_tags == ("zone",)

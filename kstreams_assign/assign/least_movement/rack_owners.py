@@ -2,8 +2,8 @@
 
 A minimum-cost flow for networkx's network simplex, which is exact on integers. Every process gets its even share of
 all tasks by threads, rounded down or up; with ``balance_subtopology`` at most its share of each subtopology, rounded
-up. Of equal costs the end with the fewest new owners without a replica wins. Tasks that are alike in all of this are
-one node, so the graph stays small.
+up. Of equal costs the end that keeps the most owners and needs the least restoring wins. Tasks that are alike in all of
+this are one node, so the graph stays small.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DEFAULT_COSTS = Costs(10, 1)
 """As ``high_availability``: traffic is paid for ever, a move once."""
 
 ROUNDS_MAX = 4
-COLD, WARM = 2, 1
-"""Added cost of a new owner, where nothing else differs: without a replica, with one that is not caught up."""
+COLD, BEHIND, CAUGHT_UP = 3, 2, 1
+"""Added cost of a new owner, where nothing else differs: by the replica that it has. So no task moves for nothing."""
 
 Node = tuple[str, int, int]
 """A graph node for tasks: a rack by subtopology, or a place by subtopology and client."""
@@ -82,7 +82,8 @@ class RackOwners:
     def _price(self, task: int, client: int, row: Sequence[int], homes: Sequence[int]) -> int:
         rank = self.held.rank(task, client)
         moved = self.costs.away if homes and client not in homes else 0
-        return (row[self.racks.rack[client]] + moved) * self.unit + (0 if rank == 0 or client in homes else WARM)
+        step = 0 if client in homes else CAUGHT_UP if rank == 0 else BEHIND
+        return (row[self.racks.rack[client]] + moved) * self.unit + step
 
     def _elsewhere(self, cost: int, homes: Sequence[int]) -> int:
         return (cost + (self.costs.away if homes else 0)) * self.unit + COLD
