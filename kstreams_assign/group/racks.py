@@ -24,7 +24,7 @@ def _known(partitions: Partitions, racks: ReplicaRacks) -> dict[TaskId, tuple[fr
     return {t: tuple(racks[p] for p in mine) for t, mine in partitions.items() if all(p in racks for p in mine)}
 
 
-WITHOUT_RACKS = frozenset({"sticky", "learner"})
+WITHOUT_RACKS = frozenset({"sticky", "fallback_prior", "learner"})
 """Assignors that do not look at racks."""
 
 
@@ -32,5 +32,5 @@ def warn_racks_not_followed(cluster: Cluster, config: AssignConfig, assignor: st
     """Return a warning if a rack-aware strategy is set but cannot be followed, or the assignor does not follow it."""
     why, wanted = why_not_rack_aware(cluster, config), config.rack_aware_assignment_strategy
     if assignor in WITHOUT_RACKS:
-        why = f"assignor {assignor} does not look at racks; set least_movement or high_availability"
+        why = f"assignor {assignor} does not look at racks"
     return [f"rack_aware_assignment_strategy {wanted} is not followed: {why}"] if why and wanted != "none" else []

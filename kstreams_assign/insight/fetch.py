@@ -33,6 +33,7 @@ from kstreams_assign.wire import (
     decode_group_metadata,
 )
 
+NO_RECORD = "no record of the group was found in __consumer_offsets"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
 RETRY_S = 0.1
@@ -72,6 +73,7 @@ class GroupReader:
         described = self._at_rest(group)
         gaps: dict[str, str] = {}
         record, metadata = self._last_generation(group, gaps)
+        is_unknown = gaps.get("generation", NO_RECORD) != NO_RECORD
         present = members = _members(described)
         recorded = _recorded(metadata) if metadata else ()
         rebalances = described.state not in AT_REST
@@ -100,7 +102,7 @@ class GroupReader:
             begin_offsets=begins,
             committed_metadata=self._committed_metadata(group, members, gaps),
             gaps=gaps,
-            joining=_without(present, recorded) if rebalances else (),
+            joining=_without(present, recorded) if rebalances and not is_unknown else (),
             left=tuple(member.member_id for member in _without(recorded, present)) if rebalances else (),
             rebalance_timeout_ms=max((0, *(each.rebalance_timeout_ms for each in known.members)))
             if known and rebalances
@@ -179,7 +181,7 @@ class GroupReader:
             record = last_group_record(self._bootstrap_servers, self._client, group, self._timeout_s)
             if record is not None and record.value is not None:
                 return record, decode_group_metadata(record.value)
-            gaps["generation"] = "no record of the group was found in __consumer_offsets"
+            gaps["generation"] = NO_RECORD
         except (BrokerError, MalformedUserData) as cause:
             gaps["generation"] = f"generation and leader could not be read: {cause}"
         return None, None

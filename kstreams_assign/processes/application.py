@@ -55,7 +55,7 @@ def _call(make: Callable[..., object], application: str) -> object:
     """Call ``make``. Raises ``ConfigError`` if it cannot be called without arguments."""
     try:
         with suppress(ValueError):  # a callable without a known signature, such as dict
-            signature(make).bind()
+            signature(make, follow_wrapped=False).bind()  # a decorator may give what the function needs
     except TypeError as cause:
         raise ConfigError(f"{application!r}: {application.partition(':')[2]}(): {cause}: {EXPECTED}") from cause
     return make()

@@ -79,7 +79,7 @@ ROWS = (
         f"{UPDATER}_standby_updating_tasks",
         Kind.GAUGE,
         "tasks",
-        "Standbys and warm-ups that are being updated; queued and stopped ones are not counted.",
+        "Standbys and warm-ups that are updated, or wait for active tasks; queued and stopped ones are not counted.",
     ),
     MetricRow(
         f"{UPDATER}_restore_records_rate",

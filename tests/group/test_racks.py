@@ -47,7 +47,7 @@ def test_a_member_without_a_rack_is_named_and_racks_are_ignored() -> None:
     assert "does not report one rack" in warning
 
 
-@pytest.mark.parametrize("assignor", ["sticky", "learner"])
+@pytest.mark.parametrize("assignor", ["sticky", "fallback_prior", "learner"])
 def test_an_assignor_that_does_not_look_at_racks_is_named(assignor: str) -> None:
     little = group(assignor)
     little.rebalance()

@@ -38,6 +38,11 @@ def late():
     import absent_library
 
 
+@__import__("functools").wraps(make)
+def wrapped(*given):
+    return 7
+
+
 worker = Fake()
 """
 
@@ -54,6 +59,7 @@ worker = Fake()
         ("app:worker", "'app:worker': worker is a value of type Fake: must be a Worker, or a function without"),
         ("app:other", "'app:other': other() returned a value of type int: must be a Worker"),
         ("app:make", "'app:make': make(): missing a required argument: 'name': must be a Worker, or a function"),
+        ("app:wrapped", "'app:wrapped': wrapped() returned a value of type int: must be a Worker"),
         ("app:late", "app.py:12 imports the module 'absent_library', which is not on the import path; install it"),
         ("lacking:worker", "lacking.py:2 imports the module 'absent_library', which is not on the import path"),
         ("lacking_extra:worker", "the package pyspark is not installed; it belongs to the extra 'history'"),
