@@ -390,12 +390,12 @@ class RequestHandler(Labour):
         room = room_bytes(len(self._session_tasks.running()) if fields["max_timers"] else 0)
         room_of_timers = room - self._pass_over_unfit(room)
         timers = self._take_timers(min(fields["max_timers"], TIMERS_MAX, room_of_timers // TIMER_BYTES_MAX))
-        if self._backlog or timers:
-            return self._make_answer(
-                fields, self._fill(fields["max_records"], room - len(timers) * TIMER_BYTES_MAX), timers
-            )
         uncommitted = self._session_tasks.polled_count
-        if uncommitted >= self._limits.records_max:
+        left = self._limits.records_max - uncommitted
+        if timers or (self._backlog and left > 0):
+            batches = self._fill(min(fields["max_records"], left), room - len(timers) * TIMER_BYTES_MAX)
+            return self._make_answer(fields, batches, timers)
+        if left <= 0:
             text = f"{uncommitted} polled records are not committed: commit first (buffered_records_max)"
             raise refused("uncommitted_limit", text)
         return self._make_answer(fields, [], []) if monotonic_ms() >= order.deadline_ms else None

@@ -29,6 +29,7 @@ class _Queue:
     def __init__(self) -> None:
         self._records: Sequence[Record] = ()
         self._first = 0
+        self._record_bytes = 0.0
 
     def __len__(self) -> int:
         return len(self._records) - self._first
@@ -37,8 +38,15 @@ class _Queue:
     def head_ms(self) -> int:
         return self._records[self._first].timestamp_ms
 
+    @property
+    def size_bytes(self) -> float:
+        """Return about how many bytes the keys and values have."""
+        return len(self) * self._record_bytes
+
     def add(self, records: Sequence[Record]) -> None:
+        size = self.size_bytes + sum(len(record.key or b"") + len(record.value or b"") for record in records)
         self._records, self._first = [*self._records[self._first :], *records] if len(self) else records, 0
+        self._record_bytes = size / max(1, len(self))
 
     def take_to(self, last_ms: float) -> Sequence[Record]:
         """Take the head, and all behind it up to the first that is younger than ``last_ms``."""
@@ -46,7 +54,7 @@ class _Queue:
         while stop < end and self._records[stop].timestamp_ms <= last_ms:
             stop += 1
         taken = self._records[self._first : stop]
-        self._first = stop
+        self._records, self._first = (self._records, stop) if stop < end else ((), 0)
         return taken
 
 
@@ -67,6 +75,10 @@ class TimeOrder:
     def waiting(self, partition: TopicPartition) -> int:
         """Return how many records of a partition wait."""
         return len(self._queues[partition])
+
+    def waiting_bytes(self, partition: TopicPartition) -> float:
+        """Return about how many bytes the keys and values of those records have."""
+        return self._queues[partition].size_bytes
 
     def next_run(self, is_at_end: Callable[[TopicPartition], bool]) -> Run | None:
         """Take the next records; None: there are none, or a partition without one may bring older ones.

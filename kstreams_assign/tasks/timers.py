@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 TIME_MAX = 2**63 - 1
@@ -97,7 +97,7 @@ class TimerQueue:
         self._horizon = _BY_TIME
         self._taken: set[bytes] = set()
         self._late: dict[bytes, int] = {}
-        """When those timers that were taken were set whose time was past by then."""
+        """When those timers in memory were set whose time was past by then."""
 
     def set(self, timer: Timer, now_ms: int = 0) -> None:
         """Set a timer in place of the key's earlier one of that name. ``now_ms``: see ``since_ms``."""
@@ -111,6 +111,8 @@ class TimerQueue:
         self._late.pop(new, None)
         if new < self._horizon:
             heappush(self._front, new)
+            if now_ms > timer.at_ms:
+                self._late[new] = now_ms
             if len(self._front) > 2 * self._ahead:
                 self._shorten()
 
@@ -155,16 +157,24 @@ class TimerQueue:
         return 0 if self._horizon < _BEYOND else None
 
     def first_ms(self) -> int | None:
-        """Return a time before which no timer is that is not done: as ``due_ms``, with those that were taken."""
+        """Return a time before which none is due that is not done, taken ones included; by ``since_ms``, not by times.
+
+        0 while the next timers are not in memory, as for ``due_ms``; None if there is no timer.
+        """
         due_ms = self.due_ms()
-        if not self._taken:
+        if not (self._taken or self._late):
             return due_ms
-        taken_ms = read_time_key(min(self._taken)).at_ms
-        return taken_ms if due_ms is None else min(due_ms, taken_ms)
+        if not self._front and due_ms is not None:
+            return due_ms
+        return min((self._since_ms(key) for key in chain(self._front, self._taken)), default=None)
 
     def since_ms(self, timer: Timer) -> int:
         """Return since when a timer that was taken is due: its time, or when it was set if its time was past then."""
-        return self._late.get(time_key(timer), timer.at_ms) if self._late else timer.at_ms
+        return self._since_ms(time_key(timer)) if self._late else timer.at_ms
+
+    def _since_ms(self, key: bytes) -> int:
+        since_ms = self._late.get(key)
+        return read_time_key(key).at_ms if since_ms is None else since_ms
 
     def take(self, now_ms: int, timers_max: int) -> list[Timer]:
         """Return the next timers with ``at_ms <= now_ms``, at most so many, ordered by time, then name and key."""
@@ -175,8 +185,11 @@ class TimerQueue:
             if not next_ones:
                 break
             stored = self._entries.get_many(next_ones)
-            taken += [key for key, value in zip(next_ones, stored, strict=True) if value is not None]
-            self._late |= {key: _TIME.unpack(value)[0] for key, value in zip(next_ones, stored, strict=True) if value}
+            for key, value in zip(next_ones, stored, strict=True):
+                if value is None:
+                    self._late.pop(key, None)
+                else:
+                    taken.append(key)
         self._taken.update(taken)
         return list(map(read_time_key, taken))
 
@@ -217,14 +230,17 @@ class TimerQueue:
         self._late.clear()
 
     def _read_ahead(self) -> None:
-        keys = [key for key, _ in islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1)]
-        self._horizon = keys.pop() if len(keys) > self._ahead else _BEYOND
-        self._front = keys
+        read = list(islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1))
+        self._horizon = read.pop()[0] if len(read) > self._ahead else _BEYOND
+        self._front = [key for key, _ in read]
+        self._late |= {key: _TIME.unpack(value)[0] for key, value in read if value}
 
     def _shorten(self) -> None:
         """Keep only the first ones in memory; the others are read again in their turn."""
         kept = sorted(set(self._front))
         if len(kept) > self._ahead:
             self._horizon = kept[self._ahead]
+            for key in kept[self._ahead :]:
+                self._late.pop(key, None)
         self._front = kept[: self._ahead]
         heapify(self._front)

@@ -86,7 +86,7 @@ class Processor:
         self._flows = flows
         self._shape = shape
         self._labour = labour
-        self._inputs = PolledInputs(inputs, config.max_poll_records, clocks.monotonic_ms)
+        self._inputs = PolledInputs(inputs, config.max_poll_records, config.batch_bytes_max, clocks.monotonic_ms)
         self._producer = producer
         self._sums = sums
         self._purging = purging

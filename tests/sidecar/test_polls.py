@@ -308,3 +308,16 @@ def test_timers_that_left_with_their_task_do_not_count_as_uncommitted() -> None:
     answer = stand.ask("poll", max_timers=20, timeout_ms=0)
     assert answer != "uncommitted_limit"
     assert len(answer["timers"]) == 20
+
+
+def test_a_poll_brings_no_more_than_may_be_uncommitted_however_many_wait(stand: PollStand) -> None:
+    """Records that waited for another partition of their task come all at once."""
+    limit = stand.handler._limits.records_max
+    stand.bring_values(0, *[b"v"] * (2 * limit))
+    assert stand.poll(max_records=limit // 2) == [*range(limit // 2)]
+    assert stand.poll(max_records=limit) == [*range(limit // 2, limit)]
+    assert stand.poll(max_records=limit) == "uncommitted_limit"
+    stand.ask("commit")
+    assert stand.commit_begins()[1] == {INPUT: limit}
+    stand.handler.commit_ends(CommitEnd.DONE)
+    assert stand.poll(max_records=1) == [limit]

@@ -273,11 +273,27 @@ def test_a_timer_is_due_since_its_time_or_since_it_was_set_for_a_past_one() -> N
     for current in (queue, TimerQueue(store)):
         assert current.take(30, 9) == timers
         assert [current.since_ms(timer) for timer in timers] == [20, 6, 30]
-    assert queue.first_ms() == 5, "it was taken and is not done"
+    assert queue.first_ms() == 6, "it was taken and is not done; the one for 5 was set at 20"
     queue.done(timers[:2])
     assert queue.first_ms() == 30
     queue.done(timers[2:])
     assert queue.first_ms() is None
+
+
+def test_a_timer_for_a_past_time_holds_back_only_what_is_later_than_when_it_was_set() -> None:
+    store = Store()
+    queue = TimerQueue(store, ahead=2)
+    assert (queue.take(0, 9), queue.first_ms()) == ([], None)
+    queue.set(Timer(b"a", 0), 50)
+    assert queue.first_ms() == 50
+    queue.set(Timer(b"b", 70), 60)
+    queue.set(Timer(b"c", 40), 60)
+    assert queue.first_ms() == 50
+    assert queue.cancel(b"a", "")
+    assert queue.take(65, 9) == [Timer(b"c", 40)]
+    assert queue.first_ms() == 60
+    queue.done([Timer(b"c", 40)])
+    assert queue.first_ms() == 70
 
 
 def test_a_timer_that_is_set_again_is_due_since_then() -> None:

@@ -61,11 +61,15 @@ def _queue_settings(buffer_bytes: int, min_messages: int, message_bytes: int) ->
 
 
 class Taken(NamedTuple):
-    """What one ``take`` brought: records in order, ends that were reached, partitions whose offset was deleted."""
+    """What one ``take`` brought: records in order, ends that were reached, partitions whose offset was deleted.
+
+    ``is_all``: it was all that had arrived.
+    """
 
     messages: list[Message]
     ends: dict[TopicPartition, int]
     out_of_range: dict[TopicPartition, int]
+    is_all: bool = True
 
 
 class Feed:
@@ -155,7 +159,7 @@ class Feed:
                     messages += self._consumer.consume(max_records - 1, 0)
         taken = self._without_events(messages) if any(map(Message.error, messages)) else Taken(messages, {}, {})
         self._measure(taken.messages)
-        return taken
+        return taken if len(messages) < max_records else taken._replace(is_all=False)
 
     def _measure(self, messages: list[Message]) -> None:
         """Learn how large records are, from a sample; what was learned before counts half as much each time."""

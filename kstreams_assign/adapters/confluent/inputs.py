@@ -67,12 +67,16 @@ class InputConsumer:
         """The offset behind the last record that was brought."""
         self._reached: dict[TopicPartition, int] = {}
         """The end that a partition has reached; higher than the next offset if markers of transactions lie between."""
+        self._unfetched: dict[TopicPartition, int | None] = {}
+        """Partitions of which nothing came since they were added, with the end that was known before."""
+        self._took_all = True
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start reading at these offsets, not paused; the others flow on."""
         self._feed.add(positions)
         self._forget(positions)
         self._next.update(positions)
+        self._unfetched.update((partition, self._feed.end(partition)) for partition in positions)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading: no later ``poll`` brings a record of these."""
@@ -99,10 +103,13 @@ class InputConsumer:
         taken = self._feed.take(max_records, timeout_s)
         self._gone |= taken.out_of_range
         self._reached |= taken.ends
+        self._took_all = taken.is_all
         if not taken.messages and self._gone:
             self._raise_gone()
         polled = records_of(taken.messages)
         self._next.update((partition, records[-1].offset + 1) for partition, records in polled.items())
+        for partition in self._unfetched and [*polled, *taken.ends]:
+            self._unfetched.pop(partition, None)
         return polled
 
     def ends(self) -> Mapping[TopicPartition, int]:
@@ -110,21 +117,24 @@ class InputConsumer:
         return self._feed.ends()
 
     def is_at_end(self, partition: TopicPartition) -> bool:
-        """Return whether all records of a partition that is read were brought, as of its newest fetch."""
+        """Return whether all records of a partition that is read were brought, as of its newest fetch.
+
+        An end that was reached is old news while more has arrived than the last poll brought.
+        """
         next_offset = self._next.get(partition)
         if next_offset is None:
             return False
-        if self._reached.get(partition, -1) >= next_offset:
+        end, reached = self._feed.end(partition), self._reached.get(partition, -1)
+        if reached >= next_offset and (self._took_all or end is None or end <= reached):
             return True
-        end = self._feed.end(partition)
-        return end is not None and end <= next_offset
+        return end == next_offset and (partition not in self._unfetched or end != self._unfetched[partition])
 
     def close(self) -> None:
         self._feed.close()
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            for known in (self._gone, self._next, self._reached):
+            for known in (self._gone, self._next, self._reached, self._unfetched):
                 known.pop(partition, None)
 
     def _raise_gone(self) -> None:
