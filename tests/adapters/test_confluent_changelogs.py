@@ -414,7 +414,7 @@ def test_what_waiting_does_not_mend_is_an_error_that_names_the_partition_after_t
 def test_what_passes_by_itself_is_waited_out(reader):
     record = Message("t", 3, 7, b"k", b"v")
     taken = reader._feed._without_events([event(KafkaError._TRANSPORT), record, event(KafkaError._ALL_BROKERS_DOWN)])
-    assert taken == ([record], {}, {})
+    assert (taken.messages, taken.ends, taken.out_of_range) == ([record], {}, {})
 
 
 def test_a_broker_out_of_reach_brings_nothing_and_blocks_no_longer_than_asked():
