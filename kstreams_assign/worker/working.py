@@ -41,6 +41,7 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.status.values import LEAVING
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow
@@ -451,7 +452,7 @@ class Working:
             self._membership.generation,
             {
                 str(task): TaskStatus(
-                    role=roles.get(task, "leaving"),
+                    role=roles.get(task, LEAVING),
                     state="stopped" if task in stopped else state.value,
                     lag=None if task in stopped else reported_lag(state, lags.get(task)),
                 )

@@ -163,8 +163,8 @@ def test_timers_that_are_polled_late_find_what_was_there_when_they_were_due(time
     assert timed.take().writes["totals"] == {b"a": None, b"b": None}
 
 
-def test_a_session_that_rejects_a_record_reads_as_of_the_timers_that_it_has_polled(timed: TimersStand) -> None:
-    timed = TimersStand(timed.stores, "skip")
+def commit_a_due_timer(timed: TimersStand) -> None:
+    """Write an entry with a timer at 200, and move stream time far beyond both."""
     timed.bring_at(10, 100)
     timed.put(b"a")
     timed.set(b"a", 200)
@@ -172,6 +172,11 @@ def test_a_session_that_rejects_a_record_reads_as_of_the_timers_that_it_has_poll
     timed.ask("commit")
     timed.take()
     timed.handler.commit_ends(CommitEnd.DONE)
+
+
+def test_a_session_that_rejects_a_record_reads_as_of_the_timers_that_it_has_polled(timed: TimersStand) -> None:
+    timed = TimersStand(timed.stores, "skip")
+    commit_a_due_timer(timed)
     timed.bring_at(12, 90_001)
     assert timed.poll_timers() == [(b"a", 200)]
     assert reject(timed, 12, undo=True) == {"response": "skip", "undone": True}
@@ -179,13 +184,7 @@ def test_a_session_that_rejects_a_record_reads_as_of_the_timers_that_it_has_poll
 
 
 def test_timers_of_a_session_that_ends_come_again_and_find_the_same(timed: TimersStand) -> None:
-    timed.bring_at(10, 100)
-    timed.put(b"a")
-    timed.set(b"a", 200)
-    timed.bring_at(11, 90_000)
-    timed.ask("commit")
-    timed.take()
-    timed.handler.commit_ends(CommitEnd.DONE)
+    commit_a_due_timer(timed)
     for _ in range(2):
         assert timed.poll_timers() == [(b"a", 200)]
         assert timed.read()[0] == [b"v", None]
