@@ -8,7 +8,6 @@ from uuid import UUID
 
 from kstreams_assign.assign import Loads, Plan
 from kstreams_assign.assign.java_order import sorted_tasks, text_order
-from kstreams_assign.config import read_endpoint
 from kstreams_assign.group.assignor_choice import Choice
 from kstreams_assign.group.cooperate import HandedOut
 from kstreams_assign.group.size import Trim
@@ -179,7 +178,7 @@ def _members_by_host(consumers: Iterable[Consumer]) -> dict[HostInfo, list[str]]
     """Return the members of a process by their endpoint, which is the same for all unless processes share an id."""
     members: dict[HostInfo, list[str]] = {}
     for consumer in consumers:
-        if (host := read_endpoint(consumer.info.user_end_point or "")) is not None:
+        if (host := consumer.endpoint) is not None:
             members.setdefault(host, []).append(consumer.member.member_id)
     return members
 

@@ -169,7 +169,7 @@ def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
     cluster, assign = restarts.prepare(cluster, question.config.acceptable_recovery_lag), restarts.wrap(assign)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
-    standing = LeaderState(cluster, assign(cluster, config), config, assign)
+    standing = LeaderState(cluster, assign(cluster, config), config, assign, view.endpoints)
     handed = hand_out(view.processes, view.owners, standing.plan, tasks, cluster)
     soon = SoonRestored(question.config.acceptable_recovery_lag, question.restored_per_s)
     awaited = enter_awaited(view, restarts, cluster, standing.plan, soon)

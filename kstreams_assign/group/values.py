@@ -64,12 +64,16 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderState:
-    """The leader's decision with its inputs: the state from which the next rebalance starts."""
+    """The leader's decision with its inputs: the state from which the next rebalance starts.
+
+    ``endpoints``: those of the processes that have one (``GroupView.endpoints``).
+    """
 
     cluster: Cluster
     plan: Plan
     config: AssignConfig
     assign: Assignor
+    endpoints: Mapping[UUID, HostInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

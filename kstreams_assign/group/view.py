@@ -13,12 +13,13 @@ from functools import cached_property
 from itertools import chain
 from uuid import UUID
 
+from kstreams_assign.config import read_endpoint
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.wire import AwaitedProcess, FutureSubscription
 
 FUTURE_PROCESS = UUID(int=2**128 - 1)
@@ -31,6 +32,11 @@ class Consumer:
 
     member: JoinedMember
     info: MemberReport
+
+    @property
+    def endpoint(self) -> HostInfo | None:
+        """Where it answers key lookups; None where it reports no endpoint or one that cannot be read."""
+        return read_endpoint(self.info.user_end_point or "")
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,16 @@ class GroupView:
         """Input partition -> the member that owns it as it joins."""
         return {
             partition: consumer.member.member_id for consumer in self._consumers for partition in consumer.member.owned
+        }
+
+    @property
+    def endpoints(self) -> dict[UUID, HostInfo]:
+        """The endpoint of each process that has one: its first member's, if processes share an id."""
+        return {
+            process: endpoint
+            for process, consumers in self.processes.items()
+            for consumer in reversed(consumers)
+            if (endpoint := consumer.endpoint) is not None
         }
 
     @property

@@ -45,6 +45,10 @@ def load_worker(application: str, folder: str) -> Worker:
         if cause.name is None:
             raise  # raised by hand
         raise _missing_import(cause) from cause
+    except ImportError as cause:
+        if cause.name is None:
+            raise  # raised by hand
+        raise ConfigError(f"{_place_of(cause)} cannot import: {cause}") from cause
     if not isinstance(worker, Worker):
         what = f"{name} is" if worker is value else f"{name}() returned"
         raise ConfigError(f"{application!r}: {what} a value of type {type(worker).__name__}: {EXPECTED}")
@@ -63,11 +67,15 @@ def _call(make: Callable[..., object], application: str) -> object:
 
 def _missing_import(cause: ModuleNotFoundError) -> ConfigError:
     """Return the refusal of a module that imports one that cannot be found, with the place of the import."""
-    places = [frame for frame in extract_tb(cause.__traceback__) if not frame.filename.startswith("<frozen ")]
     return missing_extra(cause) or ConfigError(
-        f"{places[-1].filename}:{places[-1].lineno} imports the module {cause.name!r}, which is not on the import "
-        "path; install it"
+        f"{_place_of(cause)} imports the module {cause.name!r}, which is not on the import path; install it"
     )
+
+
+def _place_of(cause: ImportError) -> str:
+    """Return the file and line of an import."""
+    place = [frame for frame in extract_tb(cause.__traceback__) if not frame.filename.startswith("<frozen ")][-1]
+    return f"{place.filename}:{place.lineno}"
 
 
 def _module(name: str, folder: str) -> Any:

@@ -25,6 +25,7 @@ def as_json(status: Status) -> dict[str, Any]:
         "process_id": str(status.process_id),
         "endpoint": str(status.endpoint) if status.endpoint else None,
         "now_ms": status.now_ms,
+        "group_protocol": "streams" if status.streams_group else "classic",
         "generation": status.generation,
         "state": status.state.value,
         "leads": status.leads,

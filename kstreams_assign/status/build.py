@@ -1,13 +1,13 @@
 """Build one ``Status`` from the views of the worker's parts. Pure; keeps nothing.
 
-What lives here: which process has which tasks (from the host maps, or from all placements where this member leads)
+What lives here: which process has which tasks (from the host maps, or from its decision where this member leads)
 and the progress of replicas (own ones from the restore thread, others from early probing). What must not: verdicts
 (``values``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 from kstreams_assign.assign import is_caught_up
 from kstreams_assign.config import Config
 from kstreams_assign.group.probing import Rejoin, Wait
-from kstreams_assign.group.values import Adopted, Hosts
+from kstreams_assign.group.values import Adopted, Hosts, LeaderState
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.observe.reasons import span
 from kstreams_assign.restore.progress import TaskProgress
@@ -35,6 +35,7 @@ from kstreams_assign.status.values import (
 )
 from kstreams_assign.status.views import ALL_CHANGELOGS, EarlyView, Views
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.topology.internal import is_internal
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         warmups=tuple(builder.warmups(adopted)) if adopted else (),
         holders=tuple(builder.holders(adopted)) if adopted else (),
         next_probe_ms=adopted.next_probe_ms if adopted else None,
-        early=early_text(views.early, views.monotonic_ms, leads=member.leads),
+        early="" if config.in_streams_group else early_text(views.early, views.monotonic_ms, leads=member.leads),
         follow_up=adopted.follow_up if adopted else False,
         withheld=adopted.promised if adopted else {},
         queue=adopted.queue if adopted else None,
@@ -150,10 +151,14 @@ class _StatusBuilder:
         self._process = process
         self._views = views
         self._queued = {task for task in views.queued if views.states.get(task) is TaskState.TAILING}
+        self._number_by_source = {
+            topic: number for number, sub in enumerate(shape.subtopologies) for topic in sub.sources
+        }
 
     def tasks(self) -> Iterator[TaskStatus]:
         """The tasks in this process: active ones first."""
         roles = {task: self._views.roles.get(task, LEAVING) for task in self._views.states}
+        inputs = self._input_lags()
         for task in sorted(roles, key=lambda task: (ROLE_ORDER.index(roles[task]), task)):
             stop = self._views.stopped.get(task)
             state = QUEUED if task in self._queued else self._views.states[task].value
@@ -166,7 +171,7 @@ class _StatusBuilder:
                 progress,
                 caught_up=progress is not None and is_caught_up(progress.lag, acceptable),
                 has_changelog=self._shape.subtopologies[task.subtopology].logged,
-                inputs=self._input_lags(task),
+                inputs=inputs.get(task, {}),
                 paused_ms=self._views.paused.get(task),
             )
             if stop is None or stop.trying:
@@ -175,10 +180,21 @@ class _StatusBuilder:
                 retry_ms = self._until(stop.retry_at_ms)
                 yield replace(status, state=STOPPED, stopped=stop.reason, retry_ms=retry_ms)
 
-    def _input_lags(self, task: TaskId) -> dict[TopicPartition, int]:
-        reads = self._shape.subtopologies[task.subtopology].reads
-        lags = sorted(self._views.input_lags.items())
-        return {name: lag for name, lag in lags if name.partition == task.partition and reads(name.topic)}
+    def _input_lags(self) -> dict[TaskId, dict[TopicPartition, int]]:
+        lags: dict[TaskId, dict[TopicPartition, int]] = {}
+        for partition, lag in sorted(self._views.input_lags.items()):
+            if (task := self._task_of(partition)) is not None:
+                lags.setdefault(task, {})[partition] = lag
+        return lags
+
+    def _task_of(self, partition: TopicPartition) -> TaskId | None:
+        """Return the task that reads this partition; None if no subtopology here does."""
+        topic = partition.topic
+        number = self._number_by_source.get(topic)
+        if number is None and not is_internal(self._config.application_id, topic):
+            matching = (number for number, sub in enumerate(self._shape.subtopologies) if sub.reads(topic))
+            number = next(matching, None)
+        return None if number is None else TaskId(number, partition.partition)
 
     def _until(self, monotonic_ms: int | None) -> int | None:
         return None if monotonic_ms is None else max(0, monotonic_ms - self._views.monotonic_ms)
@@ -219,56 +235,46 @@ class _StatusBuilder:
     # --- the tasks of each process ------------------------------------------------------------------
 
     def holders(self, adopted: Adopted) -> list[Holder]:
-        """This process first, then the others as far as this member knows them."""
-        by_host = self._by_host(adopted)
-        by_id = self._by_plan(by_host) if self._views.member.standing else self._by_warmups(adopted, by_host)
-        named = {holder.endpoint for holder in by_id}
-        rest = [holder for endpoint, holder in by_host.items() if endpoint not in {*named, self._config.endpoint}]
-        others = [holder for holder in by_id if holder.process != self._process]
-        return [self._own(adopted), *others, *rest]
+        """This process first, then the others: all of them where this member leads, else as far as it knows them."""
+        standing = self._views.member.standing
+        others = self._by_hosts(adopted) if standing is None else self._by_plan(standing)
+        return [self._own(adopted), *others]
 
     def _own(self, adopted: Adopted) -> Holder:
         parts = (adopted.active, adopted.standby, adopted.warmup)
         return Holder(self._process, self._config.endpoint, *(tuple(sorted(part)) for part in parts))
 
-    def _by_host(self, adopted: Adopted) -> dict[HostInfo, Holder]:
-        """From the host maps: endpoints and no ids, warm-ups among the standbys."""
+    def _by_plan(self, standing: LeaderState) -> Iterator[Holder]:
+        """From the leader's own decision."""
+        for process in sorted(standing.plan.placements.keys() - {self._process}, key=process_order):
+            placed = standing.plan.placements[process]
+            parts = (placed.active, placed.standby, placed.warmup)
+            yield Holder(process, standing.endpoints.get(process), *(tuple(sorted(part)) for part in parts))
+
+    def _by_hosts(self, adopted: Adopted) -> list[Holder]:
+        """From the host maps: endpoints and no ids, warm-ups among the standbys where their process is not known."""
         active, copies = self._tasks_by_host(adopted.hosts), self._tasks_by_host(adopted.standby_hosts)
-        return {host: Holder(None, host, active.get(host, ()), copies.get(host, ()), ()) for host in active | copies}
+        hosts = [
+            Holder(None, host, active.get(host, ()), copies.get(host, ()), ())
+            for host in active | copies
+            if host != self._config.endpoint
+        ]
+        by_id = self._by_warmups(adopted, hosts)
+        named = {holder.endpoint for holder in by_id}
+        return [*by_id, *(holder for holder in hosts if holder.endpoint not in named)]
 
     def _tasks_by_host(self, hosts: Hosts) -> dict[HostInfo, tuple[TaskId, ...]]:
-        reads = [frozenset(sub.sources) for sub in self._shape.subtopologies]
         return {
-            host: tuple(
-                sorted({TaskId(n, p) for topic, p in held for n, topics in enumerate(reads) if topic in topics})
-            )
+            host: tuple(sorted({task for partition in held if (task := self._task_of(partition)) is not None}))
             for host, held in hosts.items()
         }
 
-    def _by_plan(self, hosts: Mapping[HostInfo, Holder]) -> list[Holder]:
-        """From the leader's own decision. An endpoint belongs to the only process with the same tasks."""
-        standing = self._views.member.standing
-        assert standing is not None
-        whose: dict[tuple[object, object], list[HostInfo]] = {}
-        for host, holder in hosts.items():
-            whose.setdefault((holder.active, holder.standby), []).append(host)
-        holders = []
-        for process in sorted(standing.plan.placements, key=process_order):
-            placed = standing.plan.placements[process]
-            active, copies = tuple(sorted(placed.active)), tuple(sorted(placed.standby | placed.warmup))
-            endpoint = _only(whose.get((active, copies), ()))
-            holders.append(
-                Holder(process, endpoint, active, tuple(sorted(placed.standby)), tuple(sorted(placed.warmup)))
-            )
-        return holders
-
-    def _by_warmups(self, adopted: Adopted, hosts: Mapping[HostInfo, Holder]) -> list[Holder]:
+    def _by_warmups(self, adopted: Adopted, hosts: Sequence[Holder]) -> list[Holder]:
         """A follower knows the ids of processes with warm-ups; the endpoint is the only one with all those replicas."""
         holders = []
         for process in sorted(adopted.warmups.keys() - {self._process}, key=process_order):
             warmup = adopted.warmups[process]
-            others = [holder for holder in hosts.values() if holder.endpoint != self._config.endpoint]
-            fits = _only([holder for holder in others if set(warmup) <= set(holder.standby or ())])
+            fits = _only([holder for holder in hosts if set(warmup) <= set(holder.standby or ())])
             standby = tuple(sorted(set(fits.standby or ()) - set(warmup))) if fits else None
             holders.append(
                 Holder(

@@ -262,7 +262,9 @@ def _under_way(status: Status) -> Iterable[str]:
         awaited_text(names[process], len(each.active), each.left_ms) for process, each in status.awaited.items()
     )
     yield from first([warm_up_text(warmup, names[warmup.process]) for warmup in status.warmups], "warm-ups")
-    if status.follow_up:
+    if status.follow_up and status.streams_group:
+        yield "this process keeps tasks warm that are between two owners"
+    elif status.follow_up:
         yield f"a follow-up rebalance comes at once{': tasks are between two owners' if status.withheld else ''}"
     if status.next_probe_ms is not None:
         left_ms = status.next_probe_ms - status.now_ms

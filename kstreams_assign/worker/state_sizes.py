@@ -54,13 +54,11 @@ def measure_disk(directory: StateDirectory) -> Disk | None:
 def folder_bytes(folder: Path) -> int:
     """Bytes of the files in a folder and below it; files that are deleted meanwhile count nothing."""
     total = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    total += folder_bytes(Path(entry.path))
-                else:
+    with suppress(OSError), os.scandir(folder) as entries:  # the cleaner deletes folders
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += folder_bytes(Path(entry.path))
+            else:
+                with suppress(OSError):  # RocksDB deletes files
                     total += entry.stat(follow_symlinks=False).st_size
-    except OSError:  # RocksDB deletes files, the cleaner folders
-        return total
     return total

@@ -196,6 +196,18 @@ def test_two_processes_under_one_id_are_named_by_their_endpoints() -> None:
     assert f"process id {UUID(int=1)} comes from pod-1:8080 and pod-2:8080" in warning
 
 
+def test_the_standing_has_the_endpoint_of_each_process_that_reports_one() -> None:
+    little = group()
+    first = little.add(1, endpoint="pod-1:8080").joins(APACHE)
+    other = little.add(1, endpoint="pod-2:8080").joins(APACHE)
+    unreadable, without = little.add(2, endpoint="pod 3").joins(APACHE), little.add(3).joins(APACHE)
+    standing = decide(
+        read_group([first, replace(other, member_id="z"), unreadable, without]), _question(little)
+    ).standing
+    assert standing is not None
+    assert standing.endpoints == {UUID(int=1): HostInfo("pod-1", 8080)}
+
+
 def test_members_with_the_weaker_guarantee_are_named() -> None:
     little = group()
     members = [little.add(number) for number in (1, 2, 3)]

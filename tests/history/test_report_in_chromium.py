@@ -50,14 +50,14 @@ def never_warm():
     return story
 
 
-def wandering():
-    """Tables of a group in which every generation gives each of 200 tasks to the next of 11 instances: none merge."""
-    tables, instances, generations = empty_tables(), 11, 100
+def wandering(tasks=200, generations=100):
+    """Tables of a group in which every generation gives each task to the next of 11 instances: none merge."""
+    tables, instances = empty_tables(), 11
     for generation in range(generations):
         own = {"group": "wandering", "generation": generation, "offsets_partition": 1, "offsets_offset": generation}
         own["time_ms"] = NOON_MS + generation * 60_000
-        _add(tables, "rebalances", own, state="stable", cause="rejoin", owner_changes=200)
-        for task in range(200):
+        _add(tables, "rebalances", own, state="stable", cause="rejoin", owner_changes=tasks)
+        for task in range(tasks):
             for role, later in (("active", 0), ("standby", 1)):
                 holder = f"process-{(task + generation + later) % instances}"
                 where = {"task": f"{task % 2}_{task // 2}", "subtopology": task % 2, "process_id": holder}
@@ -307,6 +307,29 @@ def test_two_hundred_wandering_tasks_are_drawn_quickly(opened, wandering_page):
         const took = performance.now() - at; button("show all").click(); return took; }); }"""
     )  # what counts is how fast it can be: others may have the processor meanwhile
     assert min(drawing) < 2_000, drawing
+
+
+@pytest.mark.parametrize(
+    ("tasks", "scale", "height"), [(1_000, 2, "rows"), (3_000, 1, "rows"), (11_000, 1, "fit")], ids=str
+)
+def test_the_rows_of_many_tasks_are_drawn_to_the_last(opened, tmp_path, tasks, scale, height):
+    """Chromium draws nothing on a canvas of more than 65,535 pixels, Firefox and Safari on less."""
+    write_tables(tmp_path, wandering(tasks, 3))
+    report(tmp_path, tmp_path / "page.html")
+    page = opened(tmp_path / "page.html", device_scale_factor=scale)
+    page.click(f"#timeline .tools button:text-is('{height}')")
+    assert page.get_attribute("#timeline", "data-rows") == str(tasks)
+    pixels, first_rows, last_rows = page.evaluate(
+        """() => { const body = document.querySelector("#timeline canvas.body"), wide = body.width;
+        const both = document.createElement("canvas"), pen = both.getContext("2d");
+        [both.width, both.height] = [wide, 60];
+        pen.drawImage(body, 0, 0, wide, 30, 0, 0, wide, 30);
+        pen.drawImage(body, 0, body.height - 30, wide, 30, 0, 30, wide, 30);
+        const colours = new Uint32Array(pen.getImageData(0, 0, wide, 60).data.buffer);
+        return [body.height, new Set(colours.slice(0, wide * 30)).size, new Set(colours.slice(wide * 30)).size]; }"""
+    )
+    assert pixels <= 32_767
+    assert min(first_rows, last_rows) > 3
 
 
 def test_a_page_without_a_group_is_quiet(opened, tmp_path):

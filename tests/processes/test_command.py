@@ -63,6 +63,7 @@ worker = Fake()
         ("app:late", "app.py:12 imports the module 'absent_library', which is not on the import path; install it"),
         ("lacking:worker", "lacking.py:2 imports the module 'absent_library', which is not on the import path"),
         ("lacking_extra:worker", "the package pyspark is not installed; it belongs to the extra 'history'"),
+        ("renamed:worker", "renamed.py:2 cannot import: cannot import name 'absent' from 'json'"),
         ("broken:worker", "broken.py:1: invalid syntax"),
         ("configured:worker", "acceptable_recovery_lag = -1: must be a whole number >= 0"),
         ("listening:worker", "http = '0.0.0.0:8080': several processes cannot listen at one address"),
@@ -72,6 +73,7 @@ def test_a_wrong_application_is_exit_2_and_one_line(tmp_path, track, application
     (tmp_path / "app.py").write_text(NO_WORKER)
     (tmp_path / "lacking.py").write_text("import json\nimport absent_library.part\n")
     (tmp_path / "lacking_extra.py").write_text("raise ModuleNotFoundError(name='pyspark')\n")
+    (tmp_path / "renamed.py").write_text("import json\nfrom json import absent\n")
     (tmp_path / "broken.py").write_text("def (:\n")
     config = "from kstreams_assign import Config, Subtopology, Worker\nworker = Worker(Config('a', 'b:1', {}), [{}])\n"
     sub = "Subtopology(lambda task, records: None, sources=['in'])"

@@ -10,7 +10,7 @@ import pytest
 
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.tasks.commit import CommitEnd
-from tests.sidecar.test_request_handler import OTHER_TASK, SHAPE, TASK, Stand
+from tests.sidecar.stand import OTHER_TASK, SHAPE, TASK, Stand
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.expiring import Expiries, task_expiry
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
-from tests.sidecar import test_request_handler as handler
-from tests.sidecar.test_request_handler import INPUT, TASK, Port, Stand, reject
+from tests.sidecar.stand import INPUT, TASK, Port, Stand, reject
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals", ttl_ms=1000),))
 TIMERS = KeyedTimers("stream", "timers")
@@ -91,14 +90,12 @@ def stand_of(made: type[ExpiringStand], path: Path) -> Iterator[ExpiringStand]:
 
 
 @pytest.fixture
-def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExpiringStand]:
-    monkeypatch.setattr(handler, "SHAPE", SHAPE)
+def stand(tmp_path: Path) -> Iterator[ExpiringStand]:
     yield from stand_of(ExpiringStand, tmp_path)
 
 
 @pytest.fixture
-def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExpiringStand]:
-    monkeypatch.setattr(handler, "SHAPE", WITH_TIMERS)
+def timed(tmp_path: Path) -> Iterator[ExpiringStand]:
     yield from stand_of(TimersStand, tmp_path)
 
 

@@ -23,7 +23,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX, frame, unpack
 from kstreams_assign.worker.on_error import OnError
 from tests.sidecar import test_timers
-from tests.sidecar.test_request_handler import INPUT, OTHER_INPUT, SHAPE, TASK, Port, Stand, dead_letters, reject
+from tests.sidecar.stand import INPUT, OTHER_INPUT, SHAPE, TASK, Port, Stand, dead_letters, reject
 
 LENGTH_BYTES = 4
 FITS, TOO_LARGE = bytes(FRAME_BYTES_MAX - 500), bytes(FRAME_BYTES_MAX)

@@ -11,7 +11,7 @@ import pytest
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.worker.on_error import OnError
-from tests.sidecar.test_request_handler import SHAPE, TASK, Stand, polled
+from tests.sidecar.stand import SHAPE, TASK, Stand, polled
 
 LIMITS = Limits(records_max=100)
 TOO_LARGE, LARGE = bytes(LIMITS.record_bytes_max), bytes(LIMITS.record_bytes_max - 1)

@@ -27,7 +27,7 @@ from kstreams_assign.worker.labour import Facts
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.timing import TimerEntries
-from tests.sidecar.test_request_handler import INPUT, TASK, Port
+from tests.sidecar.stand import INPUT, TASK, Port
 
 FLOW, BY_STREAM_TIME = (
     Flow.of(["orders"], ["totals"], ["out"], timers=KeyedTimers(clock, "timers")) for clock in ("wall", "stream")

@@ -16,6 +16,7 @@ from kstreams_assign.group.values import Adopted, LeaderState, WarmupQueue
 from kstreams_assign.model import (
     RUNNING_OFFSET_SUM,
     HostInfo,
+    RepartitionTopic,
     Store,
     SubtopologyShape,
     TaskId,
@@ -50,9 +51,13 @@ def standing():
     ends = dict.fromkeys(T, 1_000)
     old = Client(LEADER, 1, frozenset(T), lags=TaskLags(ends, dict.fromkeys(T, RUNNING_OFFSET_SUM)))
     cluster = Cluster((old, Client(NEW, 1, lags=TaskLags(ends, dict.fromkeys(T, 100)))), frozenset(T))
-    config = AssignConfig(acceptable_recovery_lag=10, max_warmup_replicas=2)
-    plan = ASSIGNORS["least_movement"](cluster, config)
-    return LeaderState(cluster, plan, config, ASSIGNORS["least_movement"])
+    return decided(cluster, {LEADER: OLD_HOST, NEW: NEW_HOST})
+
+
+def decided(cluster, endpoints):
+    config, assign = AssignConfig(acceptable_recovery_lag=10, max_warmup_replicas=2), ASSIGNORS["least_movement"]
+    known = {process: endpoint for process, endpoint in endpoints.items() if endpoint}
+    return LeaderState(cluster, assign(cluster, config), config, assign, known)
 
 
 WARM = tuple(sorted(standing().plan.placements[NEW].warmup))
@@ -119,6 +124,39 @@ def test_a_task_has_the_lags_of_its_own_input_and_says_whether_it_has_a_changelo
     ]
 
 
+def test_a_topic_belongs_to_the_subtopology_that_names_it_else_to_the_one_whose_pattern_matches_it():
+    internal, pattern = "shop-by-name-repartition", SubtopologyShape((), (Store("totals"),), pattern=".*")
+    shape = TopologyShape((pattern, SubtopologyShape((internal,), repartition=(RepartitionTopic(internal),))))
+    second = TaskId(1, 0)
+    views = replace(
+        VIEWS,
+        roles={T[0]: "active", second: "active"},
+        states={T[0]: TaskState.RUNNING, second: TaskState.RUNNING},
+        input_lags={TopicPartition(internal, 0): 7, TopicPartition("orders", 0): 3},
+    )
+    assert [(task.task, task.inputs) for task in status_of(CONFIG, shape, LEADER, views).tasks] == [
+        (T[0], {TopicPartition("orders", 0): 3}),
+        (second, {TopicPartition(internal, 0): 7}),
+    ]
+    hosts = {OLD_HOST: (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition(internal, 0))}
+    follower = replace(MEMBER, leads=False, standing=None, adopted=Adopted({}, frozenset(), frozenset(), hosts=hosts))
+    status = status_of(
+        replace(CONFIG, application_server="new:80"), shape, NEW, replace(VIEWS, member=follower, states={})
+    )
+    assert status.holders[1:] == (Holder(None, OLD_HOST, (T[0], T[1], second), (), ()),)
+
+
+def test_an_internal_topic_that_no_subtopology_names_is_of_none():
+    """A member of another release may have it; patterns match no internal topics."""
+    shape = TopologyShape((SubtopologyShape((), pattern=".*"),))
+    hosts = {OLD_HOST: (TopicPartition("shop-by-name-repartition", 0),)}
+    follower = replace(MEMBER, leads=False, standing=None, adopted=Adopted({}, frozenset(), frozenset(), hosts=hosts))
+    status = status_of(
+        replace(CONFIG, application_server="new:80"), shape, NEW, replace(VIEWS, member=follower, states={})
+    )
+    assert status.holders[1:] == (Holder(None, OLD_HOST, (), (), ()),)
+
+
 def test_a_paused_task_runs_and_says_since_when():
     tasks = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, paused={T[0]: 5})).tasks
     assert {task.task: task.paused_ms for task in tasks if task.paused_ms is not None} == {T[0]: 5}
@@ -148,6 +186,20 @@ def test_the_leader_names_all_processes_with_the_lags_as_of_the_last_join():
     assert status.warmups[0].changelogs == (log("totals", WARM[0].partition), log("names", WARM[0].partition))
     assert (status.leader, status.names()[NEW], status.next_probe_ms) == (LEADER, "new:80", NOW_MS + 5_000)
     assert (status.warnings, status.since_turn_ms, status.lease_left_ms) == (("decision: look out",), 40, 5_000)
+
+
+def test_the_leader_names_each_process_once_also_those_without_tasks():
+    idle = {UUID(int=5): HostInfo("a", 80), UUID(int=6): HostInfo("b", 80), UUID(int=7): None}
+    clients = (Client(LEADER, 1, frozenset(T)), *(Client(process, 1) for process in idle))
+    cluster = Cluster(clients, frozenset(), frozenset(T[:1]))
+    hosts = {OLD_HOST: inputs(T[0]), **{host: () for host in idle.values() if host}}
+    adopted = replace(ADOPTED, hosts=hosts, standby_hosts=dict.fromkeys(hosts, ()), active={T[0]: inputs(T[0])})
+    member = replace(MEMBER, adopted=adopted, standing=decided(cluster, {LEADER: OLD_HOST, **idle}))
+    status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, member=member))
+    assert status.holders == (
+        Holder(LEADER, OLD_HOST, (T[0],), (), ()),
+        *(Holder(process, host, (), (), ()) for process, host in idle.items()),
+    )
 
 
 def test_newer_reports_to_the_leader_take_precedence():
@@ -201,6 +253,14 @@ def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
 def test_a_task_that_has_just_become_active_is_not_queued_although_the_restorer_has_not_been_asked_again():
     views = replace(VIEWS, states=dict.fromkeys(T, TaskState.RESTORING), queued=frozenset(T))
     assert {task.state for task in status_of(CONFIG, SHAPE, LEADER, views).tasks} == {"restoring"}
+
+
+def test_the_groups_protocol_is_in_the_json():
+    protocols = [
+        as_json(status_of(config, SHAPE, LEADER, VIEWS))["group_protocol"]
+        for config in (CONFIG, replace(CONFIG, group_protocol="streams"))
+    ]
+    assert protocols == ["classic", "streams"]
 
 
 def test_a_member_that_drains_in_a_streams_group_shows_its_tasks_next_owners():
@@ -268,3 +328,8 @@ def test_an_active_task_has_caught_up_at_its_end_only_and_a_replica_within_the_a
 )
 def test_early_probing_is_described_in_words(early, leads, text):
     assert text in early_text(early, MONOTONIC_MS, leads=leads)
+
+
+def test_a_streams_group_has_no_early_probing():
+    status = status_of(replace(CONFIG, group_protocol="streams"), SHAPE, NEW, replace(VIEWS, early=EarlyView("why")))
+    assert status.early == ""

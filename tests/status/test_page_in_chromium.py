@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count, repeat
@@ -9,10 +10,12 @@ from itertools import count, repeat
 import pytest
 from playwright.sync_api import sync_playwright
 
+from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.status.page import POLICY
 from kstreams_assign.status.values import Holder, ReplicaProgress, TaskStatus
 from kstreams_assign.status.views import GlobalTableView
+from kstreams_assign.worker.streams_assignments import BROKERS
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 from tests.status.statuses import NEW, NOWHERE, orders, settled, task, warming
 from tests.status.test_server import serving
@@ -88,6 +91,26 @@ def test_the_page_shows_task_process_changelog_progress_rate_and_time_left(opene
     assert processes.nth(2).locator(".chip.warmup").all_text_contents() == ["0_0", "0_1"]
 
 
+def test_in_a_streams_group_the_page_speaks_of_assignments_and_brokers_and_of_no_leader(opened):
+    shown = opened(settled(streams_group=True, generation=3, leads=False, assignor=BROKERS, early=""))
+    header = shown.page.text_content("#who")
+    assert header.split(" · ")[2:] == ["assignment 3"]
+    assert shown.page.text_content("#group-note").startswith("From the brokers: ")
+    alone = opened(settled(streams_group=True, leads=False, assignor=BROKERS, holders=settled().holders[:1]))
+    assert "application_server" in alone.page.text_content("#group-note")
+    unjoined = {"state": State.UNJOINED, "generation": None, "assigned": False, "assignor": None, "holders": ()}
+    outside = opened(settled(streams_group=True, leads=False, **unjoined))
+    assert outside.page.text_content("#who").endswith(" · no assignment")
+    for each in (shown, alone, outside):
+        assert not re.search("leader|follower|generation|rebalance", each.page.inner_text("main"))
+
+
+def test_a_follower_of_a_classic_group_names_the_generation_and_the_leaders_page(opened):
+    shown = opened(settled(leads=False))
+    assert shown.page.text_content("#who").endswith(" · generation 7 · follower")
+    assert "The leader's page shows all." in shown.page.text_content("#group-note")
+
+
 def test_the_page_updates_itself_and_shows_when_the_worker_does_not_answer(opened):
     shown = opened(warming())
     shown.page.evaluate("window.still = true")
@@ -157,7 +180,9 @@ def test_a_task_without_a_changelog_has_no_share_restored(opened):
 def test_the_page_is_readable_at_each_width_in_light_and_dark(opened, status):
     names = "orders-0.orders.shop.svc.cluster.local"
     holders = (*status().holders, Holder(NEW, HostInfo(names, 80), (), None, (task(0), task(1))))
-    page = opened(replace(status(), holders=holders, application_id=names)).page
+    tables = (GlobalTableView("countries", "acme.billing.public.customer_country_codes_v1", ready=True, lag=3),)
+    shown = replace(status(), holders=holders, application_id=names, global_tables=tables)
+    page = opened(shown).page
     for width in in_each_look(page):
         assert page_width(page) == width
         assert cut_tables(page) == []

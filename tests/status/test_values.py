@@ -77,6 +77,14 @@ TABLE = [
     ("probe", settled(next_probe_ms=NOW_MS + 60_000), True, True, False, "a probing rebalance is due in 1 min"),
     ("probe late", settled(next_probe_ms=NOW_MS - 1), True, True, False, "a probing rebalance is due"),
     ("follow-up", settled(follow_up=True), True, True, False, "a follow-up rebalance comes at once"),
+    (
+        "keeps warm",
+        settled(follow_up=True, streams_group=True),
+        True,
+        True,
+        False,
+        "keeps tasks warm that are between two",
+    ),
     ("foreign leader", settled(assignor=None), True, True, False, "the leader is not a kstreams-assign member"),
     ("drains", settled(draining=True), True, True, False, "this member is draining"),
     (

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kstreams_assign import TaskId
 from kstreams_assign.state.directory import StateDirectory
-from kstreams_assign.worker.state_sizes import StateSizes, measure_disk
+from kstreams_assign.worker.state_sizes import StateSizes, folder_bytes, measure_disk
 
 TASK = TaskId(0, 1)
 
@@ -46,6 +48,29 @@ def test_sizes_stay_while_the_disk_fails(directory: StateDirectory, monkeypatch:
     monkeypatch.setattr(StateDirectory, "tasks_on_disk", refuse)
     turn(sizes)
     assert sizes.bytes_by_task == {TASK: 5_000}
+
+
+def test_a_file_that_is_deleted_meanwhile_leaves_the_others_counted(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = directory.task_path(TASK) / "store"
+    for number in range(5):
+        (store / f"{number}.sst").write_bytes(bytes(100))
+    listed = os.scandir
+
+    @contextmanager
+    def list_and_delete(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        """List the folder as RocksDB deletes the first file of the list."""
+        with listed(folder) as entries:
+            found = list(entries)
+            if folder == store:
+                Path(found[0].path).unlink()
+            yield iter(found)
+
+    with monkeypatch.context() as deleting:
+        deleting.setattr(os, "scandir", list_and_delete)
+        counted = folder_bytes(directory.task_path(TASK))
+    assert counted == sum(file.stat().st_size for file in store.iterdir()) > 0
 
 
 def turn(sizes: StateSizes) -> None:

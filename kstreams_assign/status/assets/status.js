@@ -102,15 +102,19 @@
 
   // --- the parts ---------------------------------------------------------------------
 
+  // In a streams group the brokers assign: no member leads, and there are no probing rebalances.
+  const inStreamsGroup = (status) => status.group_protocol === "streams";
+
+  function membership(status) {
+    if (inStreamsGroup(status)) return [status.generation ? `assignment ${status.generation}` : "no assignment"];
+    if (status.generation === null) return ["in no generation"];
+    return [`generation ${status.generation}`, status.leads ? "leader of the group" : "follower"];
+  }
+
   function head(status) {
     document.title = `${status.application_id} – kstreams-assign`;
     at("application").textContent = status.application_id;
-    const parts = [
-      status.endpoint,
-      `process ${status.process_id}`,
-      status.generation === null ? "in no generation" : `generation ${status.generation}`,
-      status.leads ? "leader of the group" : status.generation === null ? "" : "follower",
-    ];
+    const parts = [status.endpoint, `process ${status.process_id}`, ...membership(status)];
     at("who").textContent = parts.filter(Boolean).join(" · ");
   }
 
@@ -170,10 +174,15 @@
     return [number(total), total ? `most in ${lags[0][0]}: ${number(lags[0][1])}` : "all input is processed"];
   }
 
+  function probing(status) {
+    const early = `Early probing: ${status.early_probing}`;
+    if (status.next_probe_ms === null)
+      return ["Next probing rebalance", status.follow_up ? "follow-up at once" : "not due", early, ""];
+    const due = status.next_probe_ms - status.now_ms;
+    return ["Next probing rebalance, at the latest", due > 0 ? `in ${span(due)}` : "now", early, "warn"];
+  }
+
   function cards(status) {
-    const due = status.next_probe_ms === null ? null : status.next_probe_ms - status.now_ms;
-    const probe =
-      due === null ? (status.follow_up ? "follow-up at once" : "not due") : due > 0 ? `in ${span(due)}` : "now";
     const perSecond = rates(status);
     const member = status.broker_unavailable
       ? ["broker unreachable", "bad"]
@@ -197,12 +206,7 @@
     const total = `${totals[0]} in, ${totals[1]} out, ${totals[2]} commits since start`;
     const content = [
       ["Member", member[0], decided, member[1]],
-      [
-        due === null ? "Next probing rebalance" : "Next probing rebalance, at the latest",
-        probe,
-        `Early probing: ${status.early_probing}`,
-        due === null ? "" : "warn",
-      ],
+      ...(inStreamsGroup(status) ? [] : [probing(status)]),
       ["Tasks here", String(status.tasks.length), counted(status.tasks), ""],
       ["Input lag, records", ...inputLag(status), ""],
       ["Records a second", perSecond ? `${number(perSecond[0])} in, ${number(perSecond[1])} out` : "–", total, ""],
@@ -279,16 +283,22 @@
     return element("div", "chips", ...names.map((name) => element("span", `chip ${kind}`, name)));
   }
 
+  function knownFrom(status) {
+    if (inStreamsGroup(status))
+      return "From the brokers: they name processes that have an endpoint (application_server).";
+    if (status.leads) return "As this member, the leader, decided.";
+    if (status.processes.length > 1)
+      return (
+        "From the leader's assignment: it names processes that have an endpoint (application_server) and those " +
+        "with warm-ups. The leader's page shows all."
+      );
+    return status.assignor === null
+      ? ""
+      : "Other processes are shown here if they have an endpoint (application_server), and on the leader's page.";
+  }
+
   function processes(status) {
-    const known = status.leads
-      ? "As this member, the leader, decided."
-      : status.processes.length > 1
-        ? "From the leader's assignment: it names processes that have an endpoint (application_server) and those " +
-          "with warm-ups. The leader's page shows all."
-        : status.assignor === null
-          ? ""
-          : "Other processes are shown here if they have an endpoint (application_server), and on the leader's page.";
-    at("group-note").textContent = known;
+    at("group-note").textContent = knownFrom(status);
     fill("processes", status.processes, () =>
       status.processes.length
         ? status.processes.map((process) => {

@@ -7,6 +7,7 @@ const TimelineCanvas = (() => {
   const FIELDS = 6; // of a bar in the payload: task, lane, process, role, first, last
   const [ACTIVE, STANDBY, WARMUP, COPY] = [0, 1, 2, 3]; // roles in the payload
   const [HEAD, SUBTOPOLOGY, FIT_HEIGHT] = [44, 18, 600];
+  const HEIGHT_MAX = 32767; // pixels: browsers draw nothing on a higher canvas
   const STEPS = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600,
     2592000,
@@ -67,18 +68,15 @@ const TimelineCanvas = (() => {
         );
       const fitted = Math.min(34, Math.max(3, Math.floor(FIT_HEIGHT / Math.max(1, shown.length))));
       this.rows = [];
-      let top = 4,
-        before = null;
+      let before = null;
       for (const task of shown) {
         const subtopology = tasks[task][1];
         if (several && subtopology !== before) {
           this.rows.push({
-            top,
             height: SUBTOPOLOGY,
             title: subtopology,
             count: shown.filter((task) => tasks[task][1] === subtopology).length,
           });
-          top += SUBTOPOLOGY;
           before = subtopology;
         }
         const lanes = tasks[task][2] - 1;
@@ -93,11 +91,30 @@ const TimelineCanvas = (() => {
           active = room - lanes * (lane ? lane + 1 : 0);
         }
         const height = active + lanes * (lane ? lane + 1 : 0) + gap;
-        this.rows.push({ top, height, task, active, lane });
-        top += height;
+        this.rows.push({ height, task, active, lane });
       }
-      this.height = top + 4;
+      this.place();
       this.cursor = null;
+    }
+
+    // Gives each row its top, and makes the rows of tasks smaller where a browser could not draw all of them.
+    place() {
+      const margin = 4;
+      const taskRows = this.rows.filter((row) => row.title === undefined);
+      const titles = (this.rows.length - taskRows.length) * SUBTOPOLOGY;
+      const wanted = taskRows.reduce((sum, row) => sum + row.height, 0);
+      const scale = Math.min(1, (HEIGHT_MAX - 2 * margin - titles) / wanted);
+      for (const row of taskRows) {
+        row.height *= scale;
+        row.active *= scale;
+        row.lane = Math.max(0, (row.lane + 1) * scale - 1); // a lane and the pixel before it become smaller together
+      }
+      let top = margin;
+      for (const row of this.rows) {
+        row.top = top;
+        top += row.height;
+      }
+      this.height = top + margin;
     }
 
     // By the last owner, then by when it came: a process' tasks show as a block, and its moves as stairs.
@@ -167,7 +184,7 @@ const TimelineCanvas = (() => {
     // --- drawing ----------------------------------------------------------------------------------
 
     sharp(canvas, width, height, draw) {
-      const ratio = window.devicePixelRatio || 1;
+      const ratio = Math.min(window.devicePixelRatio || 1, HEIGHT_MAX / height);
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
       canvas.style.width = `${width}px`;
