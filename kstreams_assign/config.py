@@ -276,7 +276,8 @@ class Config:
 
     max_poll_interval_ms: int = 300_000
     """Milliseconds that one call of the user's function may take; after that the member leaves the group until the
-    call returns."""
+    call returns. At a sidecar: how long an application may send no request while each has its answer; after that its
+    session ends."""
 
     max_poll_records: int = 2_000
     """Number of records that one call of the user's function gets at most. Slow calls get fewer, down to one."""

@@ -93,7 +93,9 @@ type columns struct {
 func (s *sidecar) count(orders columns, sink string) error {
 	customers := map[string]int{}
 	for _, key := range orders.Key {
-		customers[string(key)]++
+		if key != nil { // a record without a key is of no customer
+			customers[string(key)]++
+		}
 	}
 	var keys, before, values [][]byte
 	for customer := range customers {

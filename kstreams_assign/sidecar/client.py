@@ -421,10 +421,13 @@ def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) ->
     }
 
 
+_ENDS = {"closing", "timed_out"}
+
+
 def read_answer(message: Message) -> Any:
-    """What a reply says. Raises ``SidecarRefused``, and ``SidecarDisconnected`` where the worker is ending."""
+    """What a reply says. Raises ``SidecarRefused``, and ``SidecarDisconnected`` where the worker or session ends."""
     error = message.get("error")
-    if error is not None and error["code"] == "closing":
+    if error is not None and error["code"] in _ENDS:
         raise SidecarDisconnected(error["message"])
     if error is not None:
         raise SidecarRefused(error["code"], error["message"])

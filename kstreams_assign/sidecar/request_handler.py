@@ -311,8 +311,7 @@ class RequestHandler(Labour):
             session_task.undo()
         failure = Failure(fields["exception"], fields["message"], fields["stacktrace"] or fields["exception"])
         response = self.bad_records.response(task, record, SidecarRefused("rejected", failure.text))
-        kind = failure.exception.partition(":")[0]
-        session_task.reject(record, lambda: self.bad_records.set_aside(task, record, failure, response, kind))
+        session_task.reject(record, lambda: self.bad_records.set_aside(task, record, failure, response, failure.kind))
         return {"response": response.value, "undone": fields["undo"]}
 
     def _change_pauses(self, order: _Order, *, paused: bool) -> None:

@@ -1,8 +1,8 @@
 """The socket: connections, each with its session machine, and the one that may work.
 
 What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``,
-``request_handler``). Bounds: a few connections that have not been let in, a time to say hello, a number of unanswered
-requests, and no reading from a peer that does not read.
+``request_handler``). Bounds: a few connections that have not been let in, a time to say hello, a time without a
+request, a number of unanswered requests, and no reading from a peer that does not read.
 """
 
 from __future__ import annotations
@@ -60,9 +60,12 @@ class Work(Protocol):
 
 
 class Server:
-    """Listens from the moment it is made. Raises ``ConfigError`` for an address that cannot be had."""
+    """Listens from the moment it is made. Raises ``ConfigError`` for an address that cannot be had.
 
-    def __init__(self, address: Address, token: str | None, work: Work) -> None:
+    ``silence_max_ms``: how long the open session may send nothing while nothing is left to answer.
+    """
+
+    def __init__(self, address: Address, token: str | None, work: Work, silence_max_ms: int = 300_000) -> None:
         self._address = address
         self._loop = asyncio.new_event_loop()  # while descriptors are free
         try:
@@ -73,6 +76,7 @@ class Server:
         self._file_id = read_file_id(address)
         self._accepts = True
         self._token = token
+        self.silence_max_ms = silence_max_ms
         self._welcome: Mapping[str, Any] = {}
         self.work = work
         self._connections: set[_Connection] = set()
@@ -189,6 +193,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._ended = loop.create_future()
         self._sending_stalls = False
+        self._heard_s = loop.time()
 
     # --- called by the handler -------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._server.came(self)
-        self._loop.call_later(HELLO_TIMEOUT_S, self._too_late)
+        self._loop.call_later(HELLO_TIMEOUT_S, self._mind_greeting)
 
     def data_received(self, data: bytes) -> None:
         self._act(self._session.receive(data))
@@ -241,11 +246,14 @@ class _Connection(asyncio.Protocol):
     # --- actions -------------------------------------------------------------------------------
 
     def _act(self, actions: list[Action]) -> None:
+        if actions:  # a part of a request brings none
+            self._heard_s = self._loop.time()
         for action in actions:
             if isinstance(action, Send):
                 self._write(action.message)
             elif isinstance(action, Opened):
                 self._server.work.open(self)
+                self._mind_silence()
             elif isinstance(action, Do):
                 self._server.work.submit(self, action.request)
             elif isinstance(action, RollBack):
@@ -274,9 +282,22 @@ class _Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _too_late(self) -> None:
+    def _mind_greeting(self) -> None:
         if self._session.state is State.NEW:
             self._act(self._session.gone())
+
+    def _mind_silence(self) -> None:
+        """End a session whose application seems to hang; look again when that may be so at the earliest."""
+        if self._session.state is not State.OPEN:
+            return
+        limit_s = self._server.silence_max_ms / 1000
+        left_s = self._heard_s + limit_s - self._loop.time() if self._session.waits else limit_s
+        if left_s > 0:
+            self._loop.call_later(left_s, self._mind_silence)
+            return
+        limit = f"max_poll_interval_ms = {self._server.silence_max_ms}"
+        _log.warning("The application sent no request for %s, and seems to hang: its session ends.", limit)
+        self._act(self._session.silent(limit))
 
 
 def _fitting(message: Message) -> bytes:

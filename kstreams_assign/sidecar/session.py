@@ -45,7 +45,8 @@ class News(Enum):
     MALFORMED = "malformed"  # no frame at all
     ANSWERED = "all answered"
     STOPPING = "worker stops"
-    GONE = "gone"  # hung up, broken, or too slow to say hello
+    SILENT = "silent"  # it sends nothing, and nothing is left to answer
+    GONE = "gone"  # hung up, or broken
 
 
 class Step(Enum):
@@ -72,6 +73,7 @@ TRANSITIONS: Mapping[tuple[State, News], tuple[State, tuple[Step, ...]]] = {
     (_S.NEW, _N.MALFORMED): (_S.CLOSED, (_D.REFUSE, _D.HANG_UP)),
     (_S.NEW, _N.ANSWERED): (_S.NEW, ()),
     (_S.NEW, _N.STOPPING): (_S.CLOSED, (_D.HANG_UP,)),
+    (_S.NEW, _N.SILENT): (_S.CLOSED, (_D.HANG_UP,)),
     (_S.NEW, _N.GONE): (_S.CLOSED, (_D.HANG_UP,)),
     (_S.OPEN, _N.HELLO): (_S.OPEN, (_D.REFUSE_TWICE,)),
     (_S.OPEN, _N.HELLO_REFUSED): (_S.OPEN, (_D.REFUSE_TWICE,)),
@@ -81,6 +83,7 @@ TRANSITIONS: Mapping[tuple[State, News], tuple[State, tuple[Step, ...]]] = {
     (_S.OPEN, _N.MALFORMED): (_S.CLOSED, (_D.REFUSE, _D.ROLL_BACK, _D.HANG_UP)),
     (_S.OPEN, _N.ANSWERED): (_S.OPEN, ()),
     (_S.OPEN, _N.STOPPING): (_S.CLOSING, ()),
+    (_S.OPEN, _N.SILENT): (_S.CLOSED, (_D.REFUSE, _D.ROLL_BACK, _D.HANG_UP)),
     (_S.OPEN, _N.GONE): (_S.CLOSED, (_D.ROLL_BACK, _D.HANG_UP)),
     (_S.CLOSING, _N.HELLO): (_S.CLOSING, (_D.REFUSE_LATE,)),
     (_S.CLOSING, _N.HELLO_REFUSED): (_S.CLOSING, (_D.REFUSE_LATE,)),
@@ -90,6 +93,7 @@ TRANSITIONS: Mapping[tuple[State, News], tuple[State, tuple[Step, ...]]] = {
     (_S.CLOSING, _N.MALFORMED): (_S.CLOSED, (_D.REFUSE, _D.ROLL_BACK, _D.HANG_UP)),
     (_S.CLOSING, _N.ANSWERED): (_S.CLOSED, (_D.ROLL_BACK, _D.HANG_UP)),
     (_S.CLOSING, _N.STOPPING): (_S.CLOSING, ()),
+    (_S.CLOSING, _N.SILENT): (_S.CLOSED, (_D.REFUSE, _D.ROLL_BACK, _D.HANG_UP)),
     (_S.CLOSING, _N.GONE): (_S.CLOSED, (_D.ROLL_BACK, _D.HANG_UP)),
     **{(_S.CLOSED, news): (_S.CLOSED, ()) for news in News},
 }
@@ -149,6 +153,11 @@ class Session:
         """So much is unanswered that nothing more should be read."""
         return len(self._outstanding) >= OUTSTANDING_MAX
 
+    @property
+    def waits(self) -> bool:
+        """It is the peer's turn: every request has its answer."""
+        return not self._outstanding
+
     def receive(self, data: bytes) -> list[Action]:
         """Bytes have come; also called without any, to go on with what came earlier."""
         self._frames.feed(data)
@@ -170,6 +179,14 @@ class Session:
     def stop(self) -> list[Action]:
         """The worker ends: what is asked for is still answered."""
         return [*self._move(News.STOPPING), *self._ended()]
+
+    def silent(self, limit: str) -> list[Action]:
+        """The peer has sent nothing for as long as it may (``limit``), though it is its turn."""
+        self._number = None
+        self._refusal = refused(
+            "timed_out", f"no request came for {limit}: what is not committed is read again by the next session"
+        )
+        return self._move(News.SILENT)
 
     def gone(self) -> list[Action]:
         """The connection is no more, or is not wanted any more."""

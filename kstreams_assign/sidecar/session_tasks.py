@@ -45,11 +45,15 @@ class SessionTask:
     stale: bool
     polled: dict[TopicPartition, int] = field(default_factory=dict)
     count: int = 0
-    wrote: bool = False
     timers: list[Timer] = field(default_factory=list)
     since_ms: int = TIME_MAX
     rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
     passed_over: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+
+    @property
+    def wrote(self) -> bool:
+        """Return whether something was written that is not sealed."""
+        return self.running.workspace.holds_work() and not self.running.sealed
 
     def reject(self, record: Record, set_aside: Callable[[], Sequence[Row]]) -> None:
         """Set a record aside; nothing if it is already."""
@@ -88,7 +92,6 @@ class SessionTask:
         if self.timers:
             self.running.timing.done(self.timers)
             self.forget_timers()
-            self.wrote = True
 
     def seal(self, offsets: Mapping[TopicPartition, int] | None) -> bool:
         """Put what was written, these offsets, and the dead letters of records before them into the next commit.
@@ -107,7 +110,7 @@ class SessionTask:
         if sealed:
             self.running.seal(chosen)
         self.polled = {p: at for p, at in self.polled.items() if chosen.get(p, -1) < at}
-        self.count, self.wrote = 0, False
+        self.count = 0
         return sealed
 
     def _pass_over(self, chosen: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -177,7 +180,6 @@ class SessionTasks:
         session_task = self.to_read(task)
         if session_task.stale:
             raise refused("task_migrated", f"task {task} was revoked and assigned again; poll its records again")
-        session_task.wrote = True
         return session_task
 
     def to_reject(self, task: TaskId, record: Record) -> SessionTask:
@@ -287,7 +289,7 @@ class SessionTasks:
             at = {**session_task.running.offsets.positions, **session_task.running.offsets.handled}
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.running.roll_back(at)
-            session_task.polled, session_task.wrote, session_task.stale = {}, False, False
+            session_task.polled, session_task.stale = {}, False
             session_task.count, session_task.rejected, session_task.passed_over = 0, {}, {}
             if session_task.running.timing.declared is not None:
                 session_task.forget_timers()

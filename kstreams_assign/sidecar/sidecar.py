@@ -44,7 +44,7 @@ class Sidecar:
         )
         bad_records = BadRecords([flow.on_error for flow in settings.flows], config)
         handler = RequestHandler(limits, bad_records, exactly_once=config.exactly_once)
-        self._server = Server(settings.address, config.socket_token, handler)
+        self._server = Server(settings.address, config.socket_token, handler, config.max_poll_interval_ms)
         try:
             self._runtime = Runtime(
                 config,

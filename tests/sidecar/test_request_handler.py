@@ -164,6 +164,21 @@ def test_the_end_of_a_session_reports_whether_work_is_left(stand):
     ]
 
 
+REFUSED = {
+    "offsets": ("commit", {"offsets": {"orders-0": 99}}, "bad_offset"),
+    "topic": ("emit", {"task": "0_0", "topic": "none", "keys": (b"k",), "values": (b"v",)}, "no_such_topic"),
+    "store": ("delete", {"task": "0_0", "store": "none", "keys": (b"k",)}, "no_such_store"),
+    "size": ("put", {"task": "0_0", "store": "totals", "keys": (b"k",), "values": (bytes(2 << 20),)}, "too_large"),
+}
+
+
+@pytest.mark.parametrize(("op", "fields", "code"), REFUSED.values(), ids=REFUSED)
+def test_a_refused_request_leaves_no_work(stand: Stand, op: str, fields: dict[str, object], code: str) -> None:
+    assert stand.port.answers[stand.ask(op, **fields)] == code
+    stand.handler.leave(stand.port)
+    assert stand.reported[-1] == SessionEndedEvent(uncommitted=False)
+
+
 def test_the_end_of_the_worker_ends_an_open_session_once(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10)

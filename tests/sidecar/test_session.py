@@ -24,7 +24,7 @@ from kstreams_assign.sidecar.session import (
 )
 from kstreams_assign.wire.framing import VERSION, frame
 
-DEEDS = ("hello", "strange hello", "work", "close", "wrong", "malformed", "gone", "stop", "answer")
+DEEDS = ("hello", "strange hello", "work", "close", "wrong", "malformed", "silent", "gone", "stop", "answer")
 
 
 class Life:
@@ -46,6 +46,8 @@ class Life:
         before = len(self.actions)
         if deed == "gone":
             self.actions += self.session.gone()
+        elif deed == "silent":
+            self.actions += self.session.silent("a while") if self.session.waits else []
         elif deed == "stop":
             self.actions += self.session.stop()
         elif deed == "answer":
