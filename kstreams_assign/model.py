@@ -113,7 +113,9 @@ class Store:
     name: str
     """Name; the changelog is ``<application_id>-<name>-changelog``."""
     logged: bool = True
-    """Whether writes go to a changelog topic. Without one, state is lost with its process."""
+    """Whether writes go to a changelog topic. Without one nothing restores the store. On disk its entries stay as long
+    as the task's folder, also over a restart, and are missing in other processes; in memory they are lost when the task
+    leaves or the process ends."""
     source: str | None = None
     """Source topic of the subtopology that is also the changelog, as Java's ``topology.optimization`` makes it for a
     table. Nothing is written to it, and the store has to hold just its keys and values, as far as they are

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import socket
+import subprocess
 from configparser import RawConfigParser
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from kstreams_assign.cli import COMMANDS, EXIT_STATUS
@@ -73,6 +77,40 @@ def test_the_settings_are_taken_and_their_folders_are_mounted(settings):
     assert config.process_name == "order-workers-0"
     assert config.endpoint is not None
     assert config.endpoint.host == f"order-workers-0.{values_of('serviceName').pop()}"
+
+
+def test_no_manifest_has_a_hook_until_a_user_wants_to_drain():
+    assert [text for text in yaml.safe_load_all(MANIFESTS) if "preStop" in str(text)] == []
+
+
+@pytest.fixture
+def hooks():
+    """The hooks of the containers of a pod that drains, as the comments have them: container -> command."""
+    *_, workers = yaml.safe_load_all(re.sub(r"^( +)# ?(lifecycle:|  +\S.*)$", r"\1\2", MANIFESTS, flags=re.MULTILINE))
+    containers = workers["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each["lifecycle"]["preStop"]["exec"]["command"] for each in containers}
+
+
+def test_a_pod_that_drains_asks_the_worker_with_its_own_settings(hooks):
+    program, command, *options = hooks["worker"]
+    assert (program, options) == ("kstreams-assign", ["--config=/etc/kstreams-assign/worker.toml"])
+    assert command in COMMANDS
+
+
+def test_the_application_works_until_the_socket_of_the_draining_worker_is_deleted(hooks, settings, tmp_path):
+    """The ``sleep`` of the test deletes the socket: the hook waits while it is there, and ends after that."""
+    path = tmp_path / "worker.sock"
+    words = [word.replace(settings.config.socket, str(path)) for word in hooks["application"]]
+    assert words != hooks["application"]
+    sleep = tmp_path / "sleep"
+    sleep.write_text(f"#!/bin/sh\necho slept >> {tmp_path}/log\nrm {path}\n")
+    sleep.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        for _ in range(2):
+            subprocess.run(words, env=environment, check=True, timeout=60)
+    assert (tmp_path / "log").read_text() == "slept\n"
 
 
 def test_the_pods_run_a_worker_on_the_mounted_file():

@@ -18,11 +18,12 @@ bare ``Exception`` with RocksDB's text, which ``store_faults`` turns into this p
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -47,6 +48,7 @@ from kstreams_assign.adapters.store_layout import (
     held_in,
     identity_key,
     kind_key,
+    logged_key,
     offset_key,
     offset_value,
 )
@@ -81,6 +83,7 @@ class RocksTaskStores:
         memory: RocksMemory,
         timestamped: frozenset[str] = frozenset(),
         sources: frozenset[str] = frozenset(),
+        logged: frozenset[str] = frozenset(),
     ) -> None:
         self._path = path
         self._memory = memory
@@ -103,6 +106,7 @@ class RocksTaskStores:
                 self._agree_on_families(on_disk)
                 names = set(store_names)
                 self._agree_on_kinds(names & before, timestamped)
+                self._note_logged(names & (logged ^ self._held.logged))
                 for name in sorted(names - before):
                     self._begin_family(name)
                 self._take_handles()
@@ -201,6 +205,7 @@ class RocksTaskStores:
         batch = WriteBatch(raw_mode=True)
         batch.delete(family_key(store))
         batch.delete(kind_key(store))
+        batch.delete(logged_key(store))
         if changelog is not None:
             batch.delete(offset_key(changelog))
             batch.delete(identity_key(changelog.topic))
@@ -349,6 +354,17 @@ class RocksTaskStores:
         for name in timestamped - self._held.timestamped:
             self._put(kind_key(name), TIMESTAMPED)
 
+    def _note_logged(self, changed: set[str]) -> None:
+        """Write which stores have a changelog, where it is ``changed``: a command without the topology asks for it."""
+        batch = WriteBatch(raw_mode=True)
+        for name in changed - self._held.logged:
+            batch.put(logged_key(name), b"")
+        for name in changed & self._held.logged:
+            batch.delete(logged_key(name))
+        if changed:
+            self._apply(batch)
+        self._held.logged ^= changed
+
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for key in self._held.places():
@@ -368,10 +384,12 @@ def open_task_stores(
     timestamped: frozenset[str] = frozenset(),
     memory: RocksMemory | None = None,
     sources: frozenset[str] = frozenset(),
+    logged: frozenset[str] = frozenset(),
 ) -> RocksTaskStores:
     """Open, or make, the database of one task with these stores. Values of ``timestamped`` ones begin with a timestamp.
 
-    ``sources`` are the topics whose offsets may go back (``tasks.stores``).
+    ``sources`` are the topics whose offsets may go back (``tasks.stores``); ``logged`` stores have a changelog, as
+    ``read_unlogged`` has to know.
     Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
     discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
     """
@@ -383,7 +401,7 @@ def open_task_stores(
             )
         path.mkdir(parents=True, exist_ok=True)
         _has_database(path, translation)
-    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped, sources)
+    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped, sources, logged)
 
 
 def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[TopicPartition, int]:
@@ -391,15 +409,38 @@ def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[To
 
     Empty for a directory without a database. Raises ``StoreDamaged`` and ``StateError`` as ``open_task_stores``.
     """
+    return _read_held(path, memory).offsets
+
+
+def read_unlogged(path: Path) -> list[str]:
+    """Return the stores in a task directory of which no changelog is known; otherwise as ``read_offsets``."""
+    held = _read_held(path, None)
+    return sorted(name for name in held.families.keys() - held.logged if indexed_by(name) is None)
+
+
+def _read_held(path: Path, memory: RocksMemory | None) -> Held:
     translation = Translation(path, _BARE)
     with translation:
         if not _has_database(path, translation):
-            return {}
-        database = Rdict(str(path), (memory or shared_memory()).options(), {}, AccessType.read_only())
-        try:
-            return _held_in(database, translation).offsets
-        finally:
-            database.close()
+            return Held()
+        with _keeping_age(path):
+            database = Rdict(str(path), (memory or shared_memory()).options(), {}, AccessType.read_only())
+            try:
+                return _held_in(database, translation)
+            finally:
+                database.close()
+
+
+@contextmanager
+def _keeping_age(path: Path) -> Iterator[None]:
+    """Let a read leave the times of a database, from which its age counts: rocksdict writes its own file each time."""
+    files = [(file, file.stat().st_mtime_ns) for file in path.glob("rocksdict-config.json")]
+    try:
+        yield
+    finally:
+        for file, written_ns in files:
+            with suppress(OSError):  # of another user
+                os.utime(file, ns=(written_ns, written_ns))
 
 
 def _has_database(path: Path, translation: Translation) -> bool:

@@ -5,6 +5,7 @@
     format            b"3"
     c<store>          the name of the column family that the store is in, of its own for each life of it
     k<store>          b"timestamped": that store's values begin with a timestamp (``tasks.stamped``)
+    l<store>          b"": that store has a changelog, from which it can be restored
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
@@ -28,19 +29,24 @@ from kstreams_assign.model import TopicPartition
 
 FORMAT_KEY, FORMAT = b"format", b"3"
 TIMESTAMPED = b"timestamped"
-_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX, _FAMILY_PREFIX = b"o", b"t", b"k", b"c"
+_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX, _LOGGED_PREFIX, _FAMILY_PREFIX = b"o", b"t", b"k", b"l", b"c"
 _PARTITION = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
 
 
 @dataclass(slots=True)
 class Held:
-    """What the default family holds beside the data; ``timestamped`` stores have values that begin with a timestamp."""
+    """What the default family holds beside the data.
+
+    ``timestamped`` stores have values that begin with a timestamp. ``logged`` stores had a changelog when they were
+    opened last.
+    """
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)
     timestamped: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)
 
     def places(self) -> list[bytes]:
         """Where offsets and ids stand; they go with the data, the rest stays."""
@@ -49,6 +55,7 @@ class Held:
     def forget(self, store: str, changelog: TopicPartition | None) -> None:
         del self.families[store]
         self.timestamped.discard(store)
+        self.logged.discard(store)
         if changelog is not None:
             self.offsets.pop(changelog, None)
             self.identities.pop(changelog.topic, None)
@@ -74,6 +81,10 @@ def kind_key(store: str) -> bytes:
     return _KIND_PREFIX + store.encode()
 
 
+def logged_key(store: str) -> bytes:
+    return _LOGGED_PREFIX + store.encode()
+
+
 def family_key(store: str) -> bytes:
     return _FAMILY_PREFIX + store.encode()
 
@@ -92,6 +103,8 @@ def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) ->
                 held.identities[key[1:].decode()] = value.decode()
             elif key.startswith(_KIND_PREFIX):
                 held.timestamped.add(key[1:].decode())
+            elif key.startswith(_LOGGED_PREFIX):
+                held.logged.add(key[1:].decode())
             elif key.startswith(_FAMILY_PREFIX):
                 held.families[key[1:].decode()] = value.decode()
         except (struct.error, UnicodeDecodeError) as cause:

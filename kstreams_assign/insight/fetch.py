@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.confluent.group_records import GroupRecord, last_group_record
+from kstreams_assign.adapters.confluent.group_records import last_group_record
 from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
 from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
 from kstreams_assign.client_settings import refuse_settings
@@ -33,7 +34,6 @@ from kstreams_assign.wire import (
     decode_group_metadata,
 )
 
-NO_RECORD = "no record of the group was found in __consumer_offsets"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
 RETRY_S = 0.1
@@ -46,6 +46,19 @@ _NEWER_PROTOCOLS: Mapping[str, str] = {
     "consumer": "uses the consumer rebalance protocol (KIP-848): plain consumers, assigned by the broker",
     "share": "is a share group (KIP-932): its members have no partitions of their own",
 }
+
+
+def no_topic(_topic: str) -> bool:
+    """Return False: no topic is wanted beside those of the group."""
+    return False
+
+
+class _LastGeneration(NamedTuple):
+    """``metadata`` is None without a record of the group, and if that could not be read (``is_unknown``)."""
+
+    metadata: GroupMetadata | None = None
+    assigned_ms: int | None = None
+    is_unknown: bool = False
 
 
 class GroupReader:
@@ -65,15 +78,16 @@ class GroupReader:
         self._client = client
         self._timeout_s = timeout_s
 
-    def snapshot(self, group: str) -> GroupSnapshot:
+    def snapshot(self, group: str, reads: Callable[[str], bool] = no_topic) -> GroupSnapshot:
         """Return the group as it is now; wait two seconds for a rebalance to end.
 
-        Raises ``GroupNotFound``, ``NotAStreamsGroup``, ``BrokerUnavailable``.
+        ``reads``: which topics are wanted beside those that members subscribe to. Raises ``GroupNotFound``,
+        ``NotAStreamsGroup``, ``BrokerUnavailable``.
         """
         described = self._at_rest(group)
         gaps: dict[str, str] = {}
-        record, metadata = self._last_generation(group, gaps)
-        is_unknown = gaps.get("generation", NO_RECORD) != NO_RECORD
+        last = self._last_generation(group, gaps)
+        metadata = last.metadata
         present = members = _members(described)
         recorded = _recorded(metadata) if metadata else ()
         rebalances = described.state not in AT_REST
@@ -85,7 +99,7 @@ class GroupReader:
             if metadata is not None and not is_described:
                 gaps["generation"] = "the last record is of another generation than the brokers describe"
         known = metadata if is_described else None
-        counts = self._topics(group, members, gaps)
+        counts = self._topics(group, members, reads, gaps)
         ends, begins = self._bounds(group, counts, gaps)
         return GroupSnapshot(
             group=group,
@@ -96,23 +110,23 @@ class GroupReader:
             taken_ms=wall_ms(),
             generation=known.generation if known else None,
             leader=known.leader if known else None,
-            assigned_ms=record.timestamp_ms if known and record else None,
+            assigned_ms=last.assigned_ms if known else None,
             partition_counts=counts,
             end_offsets=ends,
             begin_offsets=begins,
             committed_metadata=self._committed_metadata(group, members, gaps),
             gaps=gaps,
-            joining=_without(present, recorded) if rebalances and not is_unknown else (),
+            joining=_without(present, recorded) if rebalances and not last.is_unknown else (),
             left=tuple(member.member_id for member in _without(recorded, present)) if rebalances else (),
             rebalance_timeout_ms=max((0, *(each.rebalance_timeout_ms for each in known.members)))
             if known and rebalances
             else 0,
         )
 
-    def look(self, group: str) -> GroupSnapshot | StreamsSnapshot:
+    def look(self, group: str, reads: Callable[[str], bool] = no_topic) -> GroupSnapshot | StreamsSnapshot:
         """Return the group as it is now, of the classic or the streams protocol. Raises as ``snapshot`` does."""
         try:
-            return self.snapshot(group)
+            return self.snapshot(group, reads)
         except NotAStreamsGroup:
             if self._describer.types().get(group) != STREAMS:
                 raise
@@ -176,18 +190,21 @@ class GroupReader:
             return NotAStreamsGroup(f"group {group} {newer}; there is no Streams user-data in it to look into")
         return GroupNotFound(f"no group {group} on {self._bootstrap_servers}; {name_groups(group, types)}")
 
-    def _last_generation(self, group: str, gaps: dict[str, str]) -> tuple[GroupRecord | None, GroupMetadata | None]:
+    def _last_generation(self, group: str, gaps: dict[str, str]) -> _LastGeneration:
         try:
             record = last_group_record(self._bootstrap_servers, self._client, group, self._timeout_s)
             if record is not None and record.value is not None:
-                return record, decode_group_metadata(record.value)
-            gaps["generation"] = NO_RECORD
+                return _LastGeneration(decode_group_metadata(record.value), record.timestamp_ms)
         except (BrokerError, MalformedUserData) as cause:
             gaps["generation"] = f"generation and leader could not be read: {cause}"
-        return None, None
+            return _LastGeneration(is_unknown=True)
+        gaps["generation"] = "no record of the group was found in __consumer_offsets"
+        return _LastGeneration()
 
-    def _topics(self, group: str, members: tuple[DescribedMember, ...], gaps: dict[str, str]) -> dict[str, int]:
-        """Return the topics that members subscribe to, and the group's internal topics, by their names."""
+    def _topics(
+        self, group: str, members: Iterable[DescribedMember], reads: Callable[[str], bool], gaps: dict[str, str]
+    ) -> dict[str, int]:
+        """Return the topics that members subscribe to, or ``reads`` names, and the group's internal topics."""
         try:
             there = self._admin.topics(self._timeout_s)
             groups = self._describer.types()
@@ -197,7 +214,7 @@ class GroupReader:
         named = {topic for member in members for topic in _subscribed(member)}.union(
             internal_topics_of(group, there, groups)
         )
-        return {name: count for name, count in there.items() if name in named}
+        return {name: count for name, count in there.items() if name in named or reads(name)}
 
     def _committed_metadata(
         self, group: str, members: Iterable[DescribedMember], gaps: dict[str, str]

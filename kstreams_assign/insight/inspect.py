@@ -19,7 +19,7 @@ from rich.live import Live
 
 from kstreams_assign.client_settings import client_pairs
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
-from kstreams_assign.insight.fetch import group_reader
+from kstreams_assign.insight.fetch import group_reader, no_topic
 from kstreams_assign.insight.files import is_file, read_text
 from kstreams_assign.insight.fitted import Fitted
 from kstreams_assign.insight.show import show
@@ -34,7 +34,7 @@ from kstreams_assign.observe.snapshot import GroupSnapshot, read_snapshot, snaps
 from kstreams_assign.observe.streams_reasons import streams_document
 from kstreams_assign.observe.streams_saved import is_streams_snapshot, read_streams_snapshot, streams_snapshot_text
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
-from kstreams_assign.observe.topology import given_topology, inferred_topology
+from kstreams_assign.observe.topology import given_topology, inferred_topology, source_matcher
 from kstreams_assign.page.file import write_text
 
 WATCH_S = 2.0
@@ -68,7 +68,7 @@ def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
     """Take the snapshot from the brokers if they are given, else from the file. Raises ``ConfigError``."""
     if wanted.bootstrap_servers is not None:
         with group_reader(wanted.bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
-            return reader.look(wanted.source)
+            return reader.look(wanted.source, _reads(wanted))
     path = Path(wanted.source).absolute()
     if not is_file(path):
         raise ConfigError(
@@ -79,6 +79,28 @@ def find_group(wanted: Asked) -> GroupSnapshot | StreamsSnapshot:
     return (read_streams_snapshot if is_streams_snapshot(text) else read_snapshot)(text, str(path))
 
 
+def _reads(wanted: Asked) -> Callable[[str], bool]:
+    """Return which topics the topology that the caller gives reads. Raises ``ConfigError``."""
+    if wanted.topology is None:
+        return no_topic
+    return source_matcher(read_text(wanted.topology, "--topology"), str(wanted.topology.absolute()))
+
+
+def refuse_classic_options(options: Mapping[str, tuple[object, str]]) -> None:
+    """Raise ``ConfigError`` for an option that streams groups lack. ``options``: name -> what was given, and why."""
+    for option, (given, why) in options.items():
+        if given:
+            raise ConfigError(f"{option}: not for a group of the streams protocol; {why}")
+
+
+def known_to_broker(wanted: Asked, settings_option: str) -> dict[str, tuple[object, str]]:
+    """Return the options for what the group's own broker knows. ``settings_option`` takes the group's settings."""
+    return {
+        "--topology": (wanted.topology, "the broker knows the topology"),
+        settings_option: (wanted.settings, "the broker knows the settings"),
+    }
+
+
 def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
     """Return the snapshot with topology and settings. Raises ``NotAStreamsGroup``, ``ConfigError``."""
     decoded = decode_group(snapshot)
@@ -86,13 +108,16 @@ def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
         topology = inferred_topology(decoded)
     else:
         text = read_text(wanted.topology, "--topology")
-        topology = given_topology(text, snapshot, str(wanted.topology.absolute()))
+        is_saved = wanted.bootstrap_servers is None
+        topology = given_topology(text, snapshot, str(wanted.topology.absolute()), is_saved=is_saved)
     return ObservedGroup(decoded, topology, settings_of(decoded, wanted.settings))
 
 
 def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None, assumptions: bool = False) -> None:
     """Print the group as it is; save the snapshot if ``save`` names a file."""
     snapshot = find_group(wanted)
+    if isinstance(snapshot, StreamsSnapshot):
+        refuse_classic_options(known_to_broker(wanted, "--set"))
     if save is not None:
         write_text("--save", save, _saved_text(snapshot))
     look = _look(snapshot, wanted, None, [])
@@ -165,6 +190,7 @@ def _looks(wanted: Asked) -> Iterator[_Look]:
     slow: list[Stalled] = []
     for snapshot in _snapshots(wanted.bootstrap_servers, wanted):
         if isinstance(snapshot, StreamsSnapshot):
+            refuse_classic_options(known_to_broker(wanted, "--set"))
             before, slow = None, []
             yield _look(snapshot, wanted, None, [])
             continue
@@ -177,13 +203,13 @@ def _looks(wanted: Asked) -> Iterator[_Look]:
 
 def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot | StreamsSnapshot]:
     """Yield a snapshot every two seconds, without end. Reconnect once after each connection that had worked."""
-    worked = True
+    worked, reads = True, _reads(wanted)
     while worked:
         worked = False
         with group_reader(bootstrap_servers, wanted.client, wanted.timeout_s) as reader:
             try:
                 while True:
-                    snapshot = reader.look(wanted.source)
+                    snapshot = reader.look(wanted.source, reads)
                     worked = True
                     yield snapshot
                     threading.Event().wait(WATCH_S)

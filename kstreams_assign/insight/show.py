@@ -39,7 +39,7 @@ def show(
 
 def _assumptions(about: Description, assumptions: bool) -> list[RenderableType]:
     lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
-    if not lines or not about.group.decoded.processes:
+    if not lines:
         return []
     if not assumptions:
         number = "1 assumption" if len(lines) == 1 else f"{len(lines)} assumptions"

@@ -23,6 +23,7 @@ from kstreams_assign.observe.streams_what_if import (
     StreamsMove,
     StreamsOutcome,
     classic_outcome,
+    cold_in_classic_group,
     predict_streams_change,
 )
 
@@ -70,10 +71,11 @@ class PlayedChange:
                 }
                 for move in outcome.moves
             ],
-            "warm_join": {"cold": len(self._cold_with_warm_join()), "silence_ms_max": self._silence_with_warm_join()}
+            "warm_join": {"cold": len(outcome.cold_with_warm_join), "silence_ms_max": self._silence_with_warm_join()}
             if outcome.change.add
             else None,
-            "classic": facts(Row(self._classic), {}) | {"change": self._text()},
+            "classic": facts(Row(self._classic), {})
+            | {"change": self._text(), "cold": cold_in_classic_group(self._classic)},
             "assumed": self._assumed(),
         }
 
@@ -108,7 +110,7 @@ class PlayedChange:
             f"{outcome.new_standbys:,}",
         )
         if outcome.change.add:
-            cold, silence = self._cold_with_warm_join(), self._silence_with_warm_join()
+            cold, silence = outcome.cold_with_warm_join, self._silence_with_warm_join()
             table.add_row(
                 "workers join warm",
                 f"{least:,}" if least == most else f"{least:,}-{most:,}",
@@ -117,23 +119,20 @@ class PlayedChange:
                 "a hand-over" if not cold else "?" if silence is None else _duration(silence),
                 f"{outcome.new_standbys:,}",
             )
+        restored_cold = cold_in_classic_group(classic)
         table.add_row(
             f"classic: {classic.assignor}",
             f"{classic.owner_changes + classic.adopted:,}",
-            Text(f"{classic.cold:,}", COLD if classic.cold else ""),
+            Text(f"{restored_cold:,}", COLD if restored_cold else ""),
             f"{classic.offsets_read:,}",
-            "a hand-over" if not classic.cold else "?",
+            "a hand-over" if not restored_cold else "?",
             "",
         )
         return table
 
-    def _cold_with_warm_join(self) -> list[StreamsMove]:
-        """Return the moves that stay cold if the processes that join are workers which restore their tasks first."""
-        return [move for move in self._outcome.cold if self._present(move.destination)]
-
     def _silence_with_warm_join(self) -> int | None:
-        """Return the longest silence of those; 0 if there are none, None if it is not known."""
-        silences = [move.silence_ms for move in self._cold_with_warm_join()]
+        """Return the longest silence if workers join warm; 0 if it is a hand-over, None if it is not known."""
+        silences = [move.silence_ms for move in self._outcome.cold_with_warm_join]
         return None if None in silences else max((most for _, most in filter(None, silences)), default=0)
 
     def _moves(self) -> Iterator[str]:
@@ -172,7 +171,7 @@ class PlayedChange:
         if self._outcome.change.add:
             assumed["workers join warm"] = (
                 "the processes that join are workers of this package, which restore the state of their tasks first "
-                "(warm_join)"
+                "(warm_join); a task whose owner leaves is silent until it is restored, unless a standby of it stays"
             )
             assumed["new ids"] = "random; they decide ties, so the moves are those of the most likely outcome"
         return assumed

@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.insight.files import read_text
-from kstreams_assign.insight.inspect import Asked, find_group, observe
+from kstreams_assign.insight.inspect import Asked, find_group, known_to_broker, observe, refuse_classic_options
 from kstreams_assign.insight.streams_what_if import PlayedChange
 from kstreams_assign.insight.what_if_table import table
 from kstreams_assign.observe.alternatives import (
@@ -41,6 +41,7 @@ from kstreams_assign.observe.streams_snapshot import StreamsSnapshot
 from kstreams_assign.observe.streams_state import playable
 from kstreams_assign.observe.streams_state import process_called as process_in_streams_group
 from kstreams_assign.observe.streams_what_if import StreamsChange
+from kstreams_assign.topology.internal import missing_sources
 
 ADDED_MEMBERS_MAX = 1_000
 """Of all added processes together. So many take some ten seconds in a small group, minutes in a large one."""
@@ -80,6 +81,7 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
             Console().print(played_change.picture())
         return
     group = observe(snapshot, wanted)
+    _refuse_unknown_sources(group, is_saved=wanted.bootstrap_servers is None)
     state = state_of_group(group)
     asked = Alternative(
         add=change.add,
@@ -100,6 +102,19 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
         Console().print(table(title, now, rows, names_of(group.decoded), assumed))
 
 
+def _refuse_unknown_sources(group: ObservedGroup, *, is_saved: bool) -> None:
+    """Raise ``ConfigError`` for source topics that may exist: the leader that is played would call them missing."""
+    snapshot = group.decoded.snapshot
+    missing = missing_sources(group.topology.shape, snapshot.partition_counts) if group.decoded.processes else []
+    if missing and "topics" in snapshot.gaps:
+        raise ConfigError(f"nothing can be predicted: {snapshot.gaps['topics']}")
+    if missing and is_saved:
+        names = ", ".join(missing)
+        raise ConfigError(
+            f"nothing can be predicted: source topics are not in the snapshot: {names}; ask the brokers (-b HOST:PORT)"
+        )
+
+
 def _refuse_too_many(change: Change) -> None:
     added = (change.add + change.add_java) * change.threads
     if added > ADDED_MEMBERS_MAX:
@@ -113,16 +128,14 @@ def _played_change(
     snapshot: StreamsSnapshot, wanted: Asked, change: Change, settings: Mapping[str, Any]
 ) -> PlayedChange:
     """Play the change in a streams group. Raises ``ConfigError`` for what does not exist there."""
-    refused = {
-        "--add-java": (change.add_java, "the broker assigns alike to members in any language: use --add"),
-        "--assignor": (change.assignors, "the broker assigns, by an assignor of its own"),
-        "--topology": (wanted.topology, "the broker knows the topology"),
-        "--current": (wanted.settings, "the broker knows the settings"),
-        "--since": (change.since, "members report no positions: give --restore-rate"),
-    }
-    for option, (given, why) in refused.items():
-        if given:
-            raise ConfigError(f"{option}: not for a group of the streams protocol; {why}")
+    refuse_classic_options(
+        {
+            "--add-java": (change.add_java, "the broker assigns alike to members in any language: use --add"),
+            "--assignor": (change.assignors, "the broker assigns, by an assignor of its own"),
+            **known_to_broker(wanted, "--current"),
+            "--since": (change.since, "members report no positions: give --restore-rate"),
+        }
+    )
     if others := settings.keys() - {STANDBYS}:
         raise ConfigError(
             f"--set {min(others)}: not for a group of the streams protocol, whose broker only has {STANDBYS}"

@@ -30,7 +30,8 @@ class Generation:
     ``at_ms`` counts from the start. ``cause``: ``change``, ``probe`` or ``follow_up``; the decision has its own
     ``kind``. ``warmups``: replicas beyond the configured standbys. ``exposed``: number of stateful tasks without a
     caught-up replica beside the owner's, so that its loss costs a restore. ``cold``: active tasks that their process
-    has to restore first.
+    has to restore first. ``adopted_behind``: those that no process ran before and whose process lacks any offset of
+    them: it reads on before it runs them, be it within the acceptable lag.
     """
 
     at_ms: int
@@ -39,6 +40,7 @@ class Generation:
     warmups: int
     exposed: int
     cold: frozenset[TaskId]
+    adopted_behind: frozenset[TaskId]
 
 
 class PlayedGroup:
@@ -65,18 +67,19 @@ class PlayedGroup:
         self._adopt(decision, answers)
         self.promised = dict(decision.withheld)
         acceptable = self.state.config.acceptable_recovery_lag
+        taken = {
+            task: process.lag(task)
+            for name, process in self.processes.items()
+            for task in (process.active - ran[name]) & self.state.ends.keys()
+        }
         return Generation(
             at_ms=self.now_ms,
             cause=cause,
             decision=decision,
             warmups=sum(len(placed.warmup) for placed in decision.placements.values()),
             exposed=self.exposed(),
-            cold=frozenset(
-                task
-                for name, process in self.processes.items()
-                for task in (process.active - ran[name]) & self.state.ends.keys()
-                if not is_caught_up(process.lag(task), acceptable)
-            ),
+            cold=frozenset(task for task, lag in taken.items() if not is_caught_up(lag, acceptable)),
+            adopted_behind=frozenset(task for task in decision.adopted if taken.get(task)),
         )
 
     def _decide(self) -> tuple[Decision, dict[str, AssignmentInfo]]:
@@ -84,8 +87,9 @@ class PlayedGroup:
         answers: list[AssignmentInfo] = []
 
         def keep(infos: Iterable[AssignmentInfo]) -> list[bytes]:
-            answers.extend(infos)
-            return [b""] * len(answers)
+            kept = list(infos)
+            answers.extend(kept)
+            return [b""] * len(kept)
 
         view = self._view(replace(APACHE, write_assignments=keep))
         decision = decide(view, self._question())

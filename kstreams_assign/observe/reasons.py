@@ -241,7 +241,10 @@ def _slow(copy: Stalled, group: ObservedGroup, names: Mapping[UUID, str]) -> str
 
 def _balance(about: Description) -> list[str]:
     if about.balanced:
-        return ["balanced: tasks per thread differ by one at most, and every subtopology is spread alike"]
+        moves = len(about.next_moves)
+        later = f"; the assignor still moves {moves:,} {'task' if moves == 1 else 'tasks'}" if moves else ""
+        spread = "the subtopologies run on equal numbers of processes, give or take one"
+        return [f"balanced: tasks per thread differ by one at most, and {spread}{later}"]
     uneven = [] if about.balanced_instances else ["tasks per thread differ by more than one"]
     skewed = [] if about.balanced_subtopologies else ["subtopologies run on unequal numbers of processes"]
     bare = ["some tasks have no owner"] if about.unowned else []

@@ -7,7 +7,7 @@ which warms up first. Pure: no clock, no randomness, no I/O. What must not live 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -63,6 +63,8 @@ class StreamsChange:
 class StreamsMove:
     """An active task that moves. ``is_warm``: it was a standby in the process that gets it.
 
+    ``can_join_warm``: the process that gets it joins, and can restore it first (``warm_join``), as another one runs it
+    meanwhile: its owner stays, or a standby takes over from one that leaves.
     ``restore_offsets``: what the process has to read first; 0 for a warm or stateless task. ``silence_ms`` is the least
     and the most time without output: the least if the owner restores this task first and its heartbeat is due, the most
     if it restores all others first and has just sent a heartbeat. None if the restore rate is not known.
@@ -74,6 +76,7 @@ class StreamsMove:
     is_warm: bool
     restore_offsets: int
     silence_ms: tuple[int, int] | None
+    can_join_warm: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,11 @@ class StreamsOutcome:
     def cold(self) -> tuple[StreamsMove, ...]:
         """The tasks that are silent while their state is restored."""
         return tuple(move for move in self.moves if move.restore_offsets)
+
+    @property
+    def cold_with_warm_join(self) -> tuple[StreamsMove, ...]:
+        """The tasks that are silent also if the processes that join are workers, which restore theirs first."""
+        return tuple(move for move in self.cold if not move.can_join_warm)
 
     @property
     def silence_ms_max(self) -> int | None:
@@ -121,7 +129,8 @@ def predict_streams_change(
     groups = [group for sample in range(samples) for group in _changed(state.group, change, sample)]
     counts = [len(_moved(before, _by_process(group.members))) for group in groups]
     after = _by_process(groups[0].members)
-    moves = _moves(state, before, after, offsets_per_s)
+    remaining = _by_process(_without(state.group, change.remove).members)
+    moves = _moves(state, before, remaining, after, offsets_per_s)
     standbys = {(name, task) for name, (_, standby) in after.items() for task in standby}
     held = {(name, task) for name, replicas in before.items() for task in replicas[0] | replicas[1]}
     return StreamsOutcome(change, moves, len(standbys - held), (min(counts), max(counts)))
@@ -158,15 +167,18 @@ def classic_outcome(state: StreamsGroupState, change: StreamsChange, offsets_per
     return predict(classic, alternative, offsets_per_s=offsets_per_s)
 
 
+def cold_in_classic_group(outcome: Outcome) -> int:
+    """Return how many active tasks of ``classic_outcome`` are restored while no process runs them."""
+    return sum(len(generation.cold | generation.adopted_behind) for generation in outcome.generations)
+
+
 Replicas = tuple[frozenset[TaskId], frozenset[TaskId]]
 """Active tasks and standbys."""
 
 
 def _changed(group: StreamsGroupInput, change: StreamsChange, sample: int) -> list[StreamsGroupInput]:
     """Return the groups that can come of the change, most likely first, with one set of new ids."""
-    leaving = [member.member_id for member in group.members if member.process_id in change.remove]
-    if leaving:
-        group = _with_target(group, predict_leave(group, leaving).likely, ())
+    group = _without(group, change.remove)
     if change.num_standby_replicas is not None:
         group = replace(group, num_standby_replicas=change.num_standby_replicas)
         group = _with_target(group, predict_standbys(group, change.num_standby_replicas).likely, ())
@@ -176,6 +188,12 @@ def _changed(group: StreamsGroupInput, change: StreamsChange, sample: int) -> li
         targets = predict_join(groups[0], newcomers).targets
         groups = [_with_target(groups[0], target, newcomers) for target in targets]
     return groups
+
+
+def _without(group: StreamsGroupInput, processes: Collection[str]) -> StreamsGroupInput:
+    """Return the group once these have left, and before others join."""
+    leaving = [member.member_id for member in group.members if member.process_id in processes]
+    return _with_target(group, predict_leave(group, leaving).likely, ()) if leaving else group
 
 
 def _with_target(group: StreamsGroupInput, target: Target, newcomers: Iterable[StreamsMember]) -> StreamsGroupInput:
@@ -211,9 +229,14 @@ def _moved(before: Mapping[str, Replicas], after: Mapping[str, Replicas]) -> lis
 
 
 def _moves(
-    state: StreamsGroupState, before: Mapping[str, Replicas], after: Mapping[str, Replicas], offsets_per_s: int | None
+    state: StreamsGroupState,
+    before: Mapping[str, Replicas],
+    remaining: Mapping[str, Replicas],
+    after: Mapping[str, Replicas],
+    offsets_per_s: int | None,
 ) -> tuple[StreamsMove, ...]:
     owners, next_owners = _owners(before), _owners(after)
+    warm = {task for name, (active, _) in remaining.items() for task in active & frozenset().union(*before[name])}
     restores: dict[TaskId, int] = {}
     reads: dict[str, int] = {}
     for task in _moved(before, after):
@@ -229,6 +252,7 @@ def _moves(
             task in before.get(next_owners[task], ((), ()))[1],
             offsets,
             _silence_ms(offsets, reads[next_owners[task]], offsets_per_s, state.heartbeat_interval_ms),
+            next_owners[task] not in before and task in warm,
         )
         for task, offsets in restores.items()
     )

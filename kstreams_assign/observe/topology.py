@@ -8,7 +8,7 @@ which subtopology, so ``assumed`` lists every conclusion.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kstreams_assign.model import (
@@ -29,7 +29,7 @@ from kstreams_assign.topology.described import (
     read_description,
     topic_matcher,
 )
-from kstreams_assign.topology.internal import is_internal
+from kstreams_assign.topology.internal import BROKERS_TOPICS, is_internal
 
 CHANGELOG = "-changelog"
 UNSEEN_STORE = "store-without-visible-changelog"
@@ -44,11 +44,24 @@ class ObservedTopology:
     assumed: Mapping[str, str] = field(default_factory=dict)
 
 
-def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology") -> ObservedTopology:
+def source_matcher(text: str, name: str = "--topology") -> Callable[[str], bool]:
+    """Return a predicate for the topics that a described topology reads, by name or by pattern. Raises ``ConfigError``.
+
+    Internal topics are not among them: descriptions omit the group's name.
+    """
+    listed = read_description(text, name)
+    topics = {topic for subtopology in listed for topic in subtopology.topics}
+    matchers = [topic_matcher(pattern, name) for subtopology in listed for pattern in subtopology.patterns]
+    return lambda topic: topic in topics or (topic not in BROKERS_TOPICS and any(match(topic) for match in matchers))
+
+
+def given_topology(
+    text: str, snapshot: GroupSnapshot, name: str = "--topology", *, is_saved: bool = False
+) -> ObservedTopology:
     """Build a topology from a description (see ``described``). Raises ``ConfigError`` naming the file (``name``).
 
     Java prints internal topics without the group's name: the existing topics complete them. A store counts as logged if
-    its changelog exists, unless the description states it.
+    its changelog exists, unless the description states it. ``is_saved``: the snapshot may lack topics that exist.
     """
     assumed: dict[str, str] = {}
     listed = read_description(text, name)
@@ -56,7 +69,8 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
     shapes = [_shape(subtopology, snapshot, internal, assumed, name) for subtopology in listed]
     missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
     if missing:
-        assumed["topology"] = f"{name} names topics that do not exist: {', '.join(missing)}; they count as empty"
+        absent = "are not in the snapshot" if is_saved or "topics" in snapshot.gaps else "do not exist"
+        assumed["topology"] = f"{name} names topics that {absent}: {', '.join(missing)}; they count as empty"
     return ObservedTopology(TopologyShape(tuple(shapes)), assumed)
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.rocksdb import read_unlogged
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.reasons import span
-from kstreams_assign.sidecar.settings import read_toml, read_topology
+from kstreams_assign.sidecar.settings import read_toml
 from kstreams_assign.state.cleaning import Selection, StateEntry, clean, survey
-from kstreams_assign.topology.flows import Flow
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -25,20 +25,22 @@ def clean_up(
     """Survey or clean the state directory of these settings. Raises as ``state.cleaning`` does, and ``ConfigError``."""
     settings = read_toml(path, overrides)
     config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
-    flows = read_topology(settings["topology"]) if "topology" in settings else ()
     selection = Selection(
         [TaskId.parse(name) for name in tasks],
         0 if older_than is None else duration_ms(older_than),
-        lambda task: unlogged(flows, task),
+        unrestorable,
     )
     where = Path(config.state_dir), config.application_id
     return config, survey(*where, selection, wall_ms()) if dry_run else clean(*where, selection, wall_ms)
 
 
-def unlogged(flows: Sequence[Flow], task: TaskId) -> list[str]:
-    """Return the task's stores on disk without a changelog, as far as the topology is known."""
-    stores = flows[task.subtopology].shape.stores if task.subtopology < len(flows) else ()
-    return [store.name for store in stores if not (store.logged or store.in_memory)]
+def unrestorable(folder: Path) -> str | None:
+    """Return why a task's state could not be restored, as the folder says it: the topology is code in most programs."""
+    try:
+        stores = read_unlogged(folder)
+    except StateError as error:
+        return f"whether it could be restored cannot be read: {error}"
+    return f"no changelog holds {', '.join(stores)}, so it cannot be restored" if stores else None
 
 
 def duration_ms(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from kstreams_assign.events import Event
 from kstreams_assign.processes.command import CloseTimeout, Drain, Restart, supervise
 from kstreams_assign.processes.output import LogLevel, log_to_standard_error, print_json
 from kstreams_assign.sidecar.address import numbered_address, refuse_shared_socket
+from kstreams_assign.sidecar.local_processes import local_processes
 
 if TYPE_CHECKING:  # not imported for --help
     from kstreams_assign.sidecar.sidecar import Sidecar
@@ -26,10 +28,13 @@ DRAIN_SIGNAL = signal.SIGUSR1
 RESTART_SIGNAL = signal.SIGHUP
 LOOK_S = 0.2
 
+ConfigFile = Annotated[Path | None, typer.Option(help="The worker's settings, as it was started with.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Replace a setting of the file; may be repeated.", metavar="KEY=VALUE"),
 ]
+ApplicationId = Annotated[str | None, typer.Option(help="Without --config: the application_id of a worker in Python.")]
+StateDir = Annotated[str | None, typer.Option(help="Without --config: the state_dir of a worker in Python.")]
 
 
 def worker(
@@ -103,8 +108,10 @@ def make_sidecar(config: str, settings: list[str], number: int) -> Sidecar:
 
 
 def drain(
-    config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
+    config: ConfigFile = None,
     overrides: Overrides = None,
+    application_id: ApplicationId = None,
+    state_dir: StateDir = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 600,
     restart: Annotated[
         bool, typer.Option("--restart", help="It will be back soon: move only tasks with a caught-up replica.")
@@ -115,36 +122,43 @@ def drain(
     With --restart it ends at once: tasks with a caught-up replica elsewhere move there, the others wait for its return,
     at most scheduled_rebalance_max_delay_ms.
 
-    The command signals the worker that has the state directory of these settings, or every process of worker
-    --processes, and waits for it. Exit status 1 if no worker runs there, or if it has not ended in time; then it goes
-    on.
+    The command signals the worker that has the state directory of these settings, or every process of run or worker
+    --processes, and waits for it. The signal is SIGUSR1, with --restart SIGHUP. A program of yours that calls
+    Worker.run() must handle it.
+
+    Exit status 1 if no worker runs there, or if it has not ended in time; then it goes on. 2 for wrong settings, or a
+    program that does not handle the signal and would be killed by it.
 
     Example: kstreams-assign drain --config worker.toml
-    """
-    from kstreams_assign.sidecar.settings import SidecarSettings
-    from kstreams_assign.state.directory import holder_of, roots_of_processes
 
-    settings = SidecarSettings.from_toml(config, overrides or ()).config
-    root, application_id = Path(settings.state_dir), settings.application_id
-    roots = roots_of_processes(root, application_id)
-    pids = {each: pid for each in roots if (pid := holder_of(each, application_id)) is not None}
-    if not pids:
-        raise WorkerNotRunning(f"no worker of {application_id!r} runs on state_dir = {str(root.absolute())!r}")
-    for pid in pids.values():
-        signal_worker(pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
-        typer.echo(f"process {pid} {'ends for a restart' if restart else 'drains'}", err=True)
+    Example: kstreams-assign drain --application-id orders --state-dir /var/lib/orders
+    """
+    processes = local_processes(config, overrides or (), application_id, state_dir)
+    for process in processes:
+        signal_worker(process.pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
+        typer.echo(f"process {process.pid} {'ends for a restart' if restart else 'drains'}", err=True)
     ended, deadline = threading.Event(), monotonic() + timeout
-    for each, pid in pids.items():
-        while holder_of(each, application_id) == pid:
+    for process in processes:
+        while process.runs:
             if monotonic() > deadline:
-                raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on")
+                raise WorkerNotRunning(f"process {process.pid} has not ended in {timeout:.0f} s; it goes on")
             ended.wait(LOOK_S)
-        typer.echo(f"process {pid} has ended", err=True)
+        typer.echo(f"process {process.pid} has ended", err=True)
 
 
 def signal_worker(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a worker; one that has ended meanwhile needs none. Raises ``ConfigError``."""
+    """Send a signal to a worker; one that has ended meanwhile needs none.
+
+    Raises ``ConfigError`` for a worker of another user, and for one that the signal would kill.
+    """
     try:
+        os.kill(pid, 0)
+        if not _handles(pid, number):
+            call = "drain()" if number is DRAIN_SIGNAL else "close(restart=True)"
+            raise ConfigError(
+                f"process {pid}: it does not handle {number.name}, which would kill it; install a handler of "
+                f"{number.name} that calls worker.{call}"
+            )
         os.kill(pid, number)
     except ProcessLookupError:
         return
@@ -152,6 +166,16 @@ def signal_worker(pid: int, number: signal.Signals) -> None:
         raise ConfigError(
             f"process {pid}: this user may not signal it; run this command as the user of the worker"
         ) from cause
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler of a signal, as Linux says it; True where that is unknown."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return True
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return caught is None or bool(int(caught[1], 16) >> number - 1 & 1)
 
 
 def clean(
@@ -166,10 +190,12 @@ def clean(
 ) -> None:
     """Remove state from a state directory that no process uses; it is restored where it is needed again.
 
-    Without --older-than and --task, all of it is removed, global tables too, except stores without a changelog. The
-    process id stays. The file "journal" of the directory says what was removed, when and why. Exit status 1 if a
-    process uses the directory, a named task has no state there, or something could not be removed; 2 for wrong
-    settings.
+    Without --older-than and --task, all of it is removed, global tables too. The process id stays. So does, unless
+    --task names it, a task that has a store without a changelog, as nothing could restore that, or that cannot be read.
+    A task's folder itself says which of its stores have a changelog.
+
+    The file "journal" of the directory says what was removed, when and why. Exit status 1 if a process uses the
+    directory, a named task has no state there, or something could not be removed; 2 for wrong settings.
 
     Example: kstreams-assign clean --config worker.toml --dry-run --older-than 7d
 

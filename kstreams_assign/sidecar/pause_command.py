@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,8 @@ import typer
 
 from kstreams_assign.errors import BrokerUnavailable, ConfigError, TaskNotLocal, WorkerNotRunning
 from kstreams_assign.processes.output import print_json
+from kstreams_assign.sidecar.command import ApplicationId, ConfigFile, Overrides, StateDir
+from kstreams_assign.sidecar.local_processes import LocalProcess, local_processes
 
 LOOK_S = 0.05
 
@@ -24,13 +25,6 @@ Which = Annotated[
         show_default="all",
     ),
 ]
-ConfigFile = Annotated[Path | None, typer.Option(help="The worker's settings, as it was started with.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Replace a setting of the file; may be repeated.", metavar="KEY=VALUE"),
-]
-ApplicationId = Annotated[str | None, typer.Option(help="Without --config: the application_id of a worker in Python.")]
-StateDir = Annotated[str | None, typer.Option(help="Without --config: the state_dir of a worker in Python.")]
 Timeout = Annotated[float, typer.Option(min=1, help="Seconds to wait until it is committed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The facts as JSON.")]
 
@@ -58,7 +52,7 @@ def pause(
 
     Example: kstreams-assign pause 0 --application-id orders --state-dir /var/lib/orders
     """
-    _change("pause", which or (), _processes(config, overrides or (), application_id, state_dir), timeout, as_json)
+    _change("pause", which or (), local_processes(config, overrides or (), application_id, state_dir), timeout, as_json)
 
 
 def resume(
@@ -76,51 +70,12 @@ def resume(
 
     Example: kstreams-assign resume 0_1 --config worker.toml
     """
-    _change("resume", which or (), _processes(config, overrides or (), application_id, state_dir), timeout, as_json)
+    _change(
+        "resume", which or (), local_processes(config, overrides or (), application_id, state_dir), timeout, as_json
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """A running process: its state directory ``root``, the application's folder in it, and its pid."""
-
-    root: Path
-    folder: Path
-    application_id: str
-    pid: int
-
-    @property
-    def runs(self) -> bool:
-        from kstreams_assign.state.directory import holder_of
-
-        return holder_of(self.root, self.application_id) == self.pid
-
-
-def _processes(
-    config: Path | None, overrides: Sequence[str], application_id: str | None, state_dir: str | None
-) -> list[_Process]:
-    """Return the application's processes on this machine. Raises ``WorkerNotRunning`` if there is none."""
-    from kstreams_assign.sidecar.settings import SidecarSettings
-    from kstreams_assign.state.directory import application_folder, holder_of, roots_of_processes
-
-    if config is not None:
-        if application_id is not None or state_dir is not None:
-            raise ConfigError("--application-id, --state-dir: must be left out with --config, which has them")
-        settings = SidecarSettings.from_toml(config, overrides).config
-        application_id, state_dir = settings.application_id, settings.state_dir
-    if application_id is None or state_dir is None:
-        raise ConfigError("--config: is missing; give it, or both --application-id and --state-dir")
-    root = Path(state_dir)
-    processes = [
-        _Process(each, application_folder(each, application_id), application_id, pid)
-        for each in roots_of_processes(root, application_id)
-        if (pid := holder_of(each, application_id)) is not None
-    ]
-    if not processes:
-        raise WorkerNotRunning(f"no worker of {application_id!r} runs on state_dir = {str(root.absolute())!r}")
-    return processes
-
-
-def _change(op: str, which: Sequence[str], processes: list[_Process], timeout: float, as_json: bool) -> None:
+def _change(op: str, which: Sequence[str], processes: list[LocalProcess], timeout: float, as_json: bool) -> None:
     """Ask all processes for each task and subtopology, and print the tasks. Raises what the docstring above says."""
     deadline = time.monotonic() + timeout
     tasks: list[str] = []
@@ -147,12 +102,12 @@ def _is_whole(name: str | None) -> bool:
 
 
 def _ask(
-    op: str, name: str | None, processes: list[_Process], deadline: float, timeout: float
+    op: str, name: str | None, processes: list[LocalProcess], deadline: float, timeout: float
 ) -> list[Mapping[str, Any]]:
     from kstreams_assign.state.requests import leave_request, take_answer, withdraw_request
 
     until_ms = round((time.time() + max(0.0, deadline - time.monotonic())) * 1000)
-    waiting: dict[Path, _Process] = {}
+    waiting: dict[Path, LocalProcess] = {}
     for process in processes:
         try:
             waiting[leave_request(process.folder, {"op": op, "which": name}, until_ms)] = process

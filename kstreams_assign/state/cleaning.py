@@ -7,7 +7,7 @@ The process id and the lock file stay, so the next process keeps its id (as KIP-
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,12 +32,12 @@ DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOUR
 class Selection:
     """What to remove: what was last used at least ``older_than_ms`` ago; if ``tasks`` are named, only these.
 
-    ``unlogged`` returns a task's stores without a changelog. They cannot be restored, so such a task must be named.
+    ``unrestorable`` returns why the state in a task's folder could not be restored; such a task must be named.
     """
 
     tasks: Collection[TaskId] = ()
     older_than_ms: int = 0
-    unlogged: Callable[[TaskId], Sequence[str]] = field(default=lambda _task: ())
+    unrestorable: Callable[[Path], str | None] = field(default=lambda _path: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,8 @@ def _task(
     used_ms = contents.last_used_ms(path.name, alive_ms)
     idle_ms = max(0, now_ms - (last_written_ms(path) if used_ms is None else used_ms))
     stays = _reason_to_stay(task, idle_ms, selection)
+    if stays is None and not selection.tasks and (loss := selection.unrestorable(path)):
+        stays = f"{loss}; name the task to remove it"
     why = stays or f"last used {iso(now_ms - idle_ms)}"
     return StateEntry(path.name, task, _size_bytes(path), idle_ms, not stays, why)
 
@@ -154,8 +156,6 @@ def _reason_to_stay(task: TaskId | None, idle_ms: int, selection: Selection) -> 
         return "not among the named tasks"
     if idle_ms < selection.older_than_ms:
         return "used more recently than the requested age"
-    if task is not None and not selection.tasks and (stores := selection.unlogged(task)):
-        return f"{', '.join(stores)} has no changelog and cannot be restored; name the task to remove it"
     return None
 
 

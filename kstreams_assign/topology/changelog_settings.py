@@ -86,13 +86,17 @@ def refuse_changelog_config(store: Store) -> None:
 
 
 def refuse_too_few_replicas(topology: TopologyShape, replication_factor: int) -> None:
-    """Raise ``ConfigError`` for a changelog that would take no write: it has fewer replicas than a write needs."""
+    """Raise ``ConfigError`` for a changelog that has fewer replicas than a write needs.
+
+    Brokers since Kafka 3.7 lower the number to that of the replicas (``Partition.effectiveMinIsr``, KAFKA-15583).
+    """
     for store in _with_topics(topology):
         needed = int(_texts(store).get("min.insync.replicas", "1"))
         if 0 < replication_factor < needed:
             raise ConfigError(
                 f"store {store.name}: changelog_config: min.insync.replicas = {needed}: must be at most "
-                f"replication_factor = {replication_factor}, or no write to the changelog would be accepted"
+                f"replication_factor = {replication_factor}: brokers before Kafka 3.7 accept no write to such a "
+                "changelog, later ones take the number of replicas instead"
             )
 
 

@@ -25,6 +25,9 @@ REPARTITION_SETTINGS: Mapping[str, str] = {
 """
 
 
+BROKERS_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+"""Topics of the brokers themselves: a pattern matches none of them (Kafka: ``exclude.internal.topics``)."""
+
 TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 """Kafka: ``Topic.validate``."""
 
@@ -184,13 +187,14 @@ def refuse_wrong_counts(expected: Mapping[str, int], there: Mapping[str, int]) -
 
 
 def resolve_patterns(topology: TopologyShape, application_id: str, topics: Iterable[str]) -> TopologyShape:
-    """Return the topology with the topics that patterns match added to the sources; internal topics match no pattern.
+    """Return the topology with the topics that patterns match added to the sources.
 
+    Neither internal topics nor those of the brokers match a pattern.
     Raises ``TopologyMismatch``, as Java does, for a topic that two subtopologies would read.
     """
     if all(sub.pattern is None for sub in topology.subtopologies):
         return topology
-    others = sorted({topic for topic in topics if not is_internal(application_id, topic)})
+    others = sorted({topic for topic in topics if not is_internal(application_id, topic)} - BROKERS_TOPICS)
     named = frozenset(topology.source_topics)
     matched = [
         [] if sub.pattern is None else [t for t in others if t not in sub.sources and sub.reads(t)]

@@ -48,7 +48,12 @@ def _open(
         directory.discard(task, "all stores of the task are in memory now")
         return MemoryStores(in_memory, sources)
     on_disk = open_task_stores(
-        directory.task_path(task), kept, timestamped=sub.timestamped - sub.in_memory, memory=memory, sources=sources
+        directory.task_path(task),
+        kept,
+        timestamped=sub.timestamped - sub.in_memory,
+        memory=memory,
+        sources=sources,
+        logged=frozenset(changelogs),
     )
     if not in_memory:
         return on_disk

@@ -172,11 +172,43 @@ def test_a_process_that_is_named_twice_is_refused(run: Cli, save: Save, first: s
     assert "a process is named twice to be removed or replaced" in done.err
 
 
+def test_a_process_that_is_replaced_leaves_tasks_that_no_newcomer_takes_over_warm(run: Cli, tmp_path: Path) -> None:
+    """Its tasks have no standby, so they are silent until they are restored, in a classic group too."""
+    file = tmp_path / "group.json"
+    file.write_text(streams_snapshot_text(TWO_MEMBERS))
+    words = ("what-if", file, "--replace", "b", "--restore-rate", 10)
+    asked = run(*words, "--json").facts
+    assert asked["cold"] == asked["warm_join"]["cold"] == 2
+    assert asked["warm_join"]["silence_ms_max"] == asked["silence_ms_max"] > 9_000
+    assert asked["classic"]["cold"] == 2
+    assert "hand-over" not in run(*words).out
+    joins = run("what-if", file, "--add", 1, "--restore-rate", 10, "--json").facts
+    assert (joins["cold"], joins["warm_join"], joins["classic"]["cold"]) == (1, {"cold": 0, "silence_ms_max": 0}, 0)
+
+
 def test_a_group_without_members_cannot_be_simulated(run: Cli, tmp_path: Path) -> None:
     file = tmp_path / "empty.json"
     file.write_text(snapshot_text(GroupSnapshot("app", "Empty", "consumer", "", (), 0)))
     done = run("what-if", file, "--add", 1)
     assert (done.status, "no members" in done.err) == (1, True)
+
+
+def test_topics_that_a_snapshot_lacks_are_not_said_to_be_missing(run: Cli, save: Save, tmp_path: Path) -> None:
+    group = rest()
+    planned = tmp_path / "planned.toml"
+    planned.write_text('[[topology.subtopology]]\nsources = ["orders", "payments"]\nstores = ["totals"]\n')
+    says = "nothing can be predicted: source topics are not in the snapshot: payments; ask the brokers (-b HOST:PORT)"
+    done = run("what-if", save(group), "--topology", planned, "--add", 1)
+    assert (done.status, done.out, says in done.err) == (2, "", True)
+    facts = run("inspect", save(group), "--topology", planned, "--json").facts
+    assert facts["assumed"]["topology"].endswith("topics that are not in the snapshot: payments; they count as empty")
+
+
+def test_topics_that_could_not_be_listed_are_not_said_to_be_missing(run: Cli, tmp_path: Path) -> None:
+    file, gap = tmp_path / "group.json", "topics and groups could not be listed: TOPIC_AUTHORIZATION_FAILED"
+    file.write_text(snapshot_text(replace(rest().snapshot(), partition_counts={}, gaps={"topics": gap})))
+    done = run("what-if", file, "--add", 1)
+    assert (done.status, f"nothing can be predicted: {gap}" in done.err) == (2, True)
 
 
 def test_without_brokers_a_file_is_required(run: Cli) -> None:

@@ -82,8 +82,21 @@ def test_a_warm_up_that_becomes_a_standby_is_named():
 
 def test_a_settled_group_is_quiet():
     text = said(settled(members=3))
-    assert text.startswith("no probing rebalance is due\nbalanced: ")
+    spread = "the subtopologies run on equal numbers of processes, give or take one"
+    assert text.startswith(
+        f"no probing rebalance is due\nbalanced: tasks per thread differ by one at most, and {spread}"
+    )
     assert "warms up" not in text
+    assert "still moves" not in text
+
+
+@pytest.mark.parametrize(("partitions", "says"), [((1,), "1 task"), ((1, 2), "2 tasks")])
+def test_a_balanced_group_in_which_tasks_still_move_is_not_said_to_be_done(partitions: tuple[int, ...], says: str):
+    moves = tuple(Move(TaskId(0, partition), FIRST, SECOND) for partition in partitions)
+    about = replace(describe(settled(members=2).observed(**ACCEPTABLE)), next_moves=moves)
+    assert about.balanced
+    (balance,) = (sentence for sentence in reasons(about) if sentence.startswith("balanced: "))
+    assert balance.endswith(f"give or take one; the assignor still moves {says}")
 
 
 def test_a_lag_is_shown_with_changelog_and_process():

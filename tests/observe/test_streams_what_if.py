@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from kstreams_assign.observe.streams_what_if import (
     StreamsChange,
     StreamsGroupState,
     classic_outcome,
+    cold_in_classic_group,
     predict_streams_change,
 )
 
@@ -77,6 +79,38 @@ def test_a_process_that_leaves_while_another_joins_is_replaced():
     outcome = predict_streams_change(two_processes(), StreamsChange(add=1, remove=(B,)), offsets_per_s=OFFSETS)
     assert {TaskId(0, 3), TaskId(0, 4), TaskId(0, 5)} <= {move.task for move in outcome.moves}
     assert outcome.owner_changes_range[0] >= 3
+
+
+def cold_with_warm_join(standbys: int, *remove: str, add: int = 1) -> tuple[int, int]:
+    """Return how many moves to the newcomers are cold, and how many of those stay cold with ``warm_join``."""
+    outcome = predict_streams_change(two_processes(standbys), StreamsChange(add=add, remove=remove))
+    joining = [move for move in outcome.cold if move.destination not in {A, B}]
+    return len(joining), len([move for move in outcome.cold_with_warm_join if move in joining])
+
+
+def test_a_worker_joins_warm_only_where_another_process_runs_its_task_meanwhile():
+    assert cold_with_warm_join(0) == (2, 0)
+    assert cold_with_warm_join(0, B) == (3, 3), "the process that stays has no state of what the other one ran"
+    assert cold_with_warm_join(1, B) == (3, 0), "its standbys take over"
+    assert cold_with_warm_join(1, A, B, add=2) == (6, 6)
+
+
+def test_a_process_of_the_group_that_takes_over_cold_stays_cold():
+    outcome = predict_streams_change(two_processes(), StreamsChange(remove=(B,)))
+    assert outcome.cold_with_warm_join == outcome.cold
+    assert len(outcome.cold) == 3
+
+
+@pytest.mark.parametrize(("offsets", "standbys", "cold"), [(OFFSETS, 0, 3), (1, 0, 3), (0, 0, 0), (OFFSETS, 1, 0)])
+def test_in_a_classic_group_a_task_that_has_no_owner_is_cold_if_anything_is_to_be_read(offsets, standbys, cold):
+    """A lag within ``acceptable_recovery_lag`` (10,000) is no hand-over where no process runs the task meanwhile."""
+    state = two_processes(standbys)
+    state = replace(state, restore_offsets=dict.fromkeys(state.restore_offsets, offsets))
+    assert cold_in_classic_group(classic_outcome(state, StreamsChange(add=1, remove=(B,)))) == cold
+
+
+def test_in_a_classic_group_a_task_that_is_warmed_up_first_is_not_cold():
+    assert cold_in_classic_group(classic_outcome(two_processes(), StreamsChange(add=1))) == 0
 
 
 def test_a_change_of_nothing_moves_nothing():

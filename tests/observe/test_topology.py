@@ -10,7 +10,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TaskId, TopologyShape
 from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.snapshot import GroupSnapshot
-from kstreams_assign.observe.topology import UNSEEN_STORE, given_topology, inferred_topology
+from kstreams_assign.observe.topology import UNSEEN_STORE, given_topology, inferred_topology, source_matcher
 from tests.group.little_group import shape
 from tests.observe.seen_group import CHANGELOG, SeenGroup, scaled_out
 
@@ -91,6 +91,25 @@ def test_our_own_description_is_read_too():
     )
     assert observed.assumed["store regions"].endswith("so it counts as a store without a changelog")
     said = "t.toml names topics that do not exist: gone-repartition; they count as empty"
+    assert observed.assumed["topology"] == said
+
+
+def test_topics_that_are_read_by_name_or_pattern_are_known():
+    reads = source_matcher(f"{JAVAS}    Source: all (topics: .*ly)\n")
+    there = [*TOPICS, "payments", "monthly", "xregion-eu", "prices"]
+    assert list(filter(reads, there)) == ["clicks", "orders", "region-eu", "region-us", "monthly"]
+
+
+def test_a_pattern_matches_no_topic_of_the_brokers_themselves():
+    reads = source_matcher('[[topology.subtopology]]\nsources_pattern = ".*"\n')
+    assert (reads("orders"), reads("__consumer_offsets"), reads("__transaction_state")) == (True, False, False)
+
+
+@pytest.mark.parametrize(("is_saved", "gaps"), [(True, {}), (False, {"topics": "topics could not be listed"})])
+def test_topics_that_may_exist_are_not_said_to_be_missing(is_saved, gaps):
+    text = '[[topology.subtopology]]\nsources = ["gone"]\n'
+    observed = given_topology(text, replace(SNAPSHOT, gaps=gaps), is_saved=is_saved)
+    said = "--topology names topics that are not in the snapshot: gone; they count as empty"
     assert observed.assumed["topology"] == said
 
 

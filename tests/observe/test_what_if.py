@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, apply_plan, converge
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.values import Decision
-from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, process_order
+from kstreams_assign.model import RUNNING_OFFSET_SUM, SubtopologyShape, TaskId, TopologyShape, process_order
 from kstreams_assign.observe.changes import Alternative, changed, new_ids
 from kstreams_assign.observe.group_state import GroupState, ends_not_known, state_of_cluster
 from kstreams_assign.observe.what_if import Outcome, by_place, predict
@@ -291,6 +291,13 @@ def test_tasks_that_no_topology_has_are_refused():
         cluster = Cluster((Client(UUID(int=1)),), frozenset(), frozenset(tasks))
         with pytest.raises(ConfigError, match=says):
             state_of_cluster(cluster, {}, AssignConfig(), OURS)
+
+
+def test_nothing_is_predicted_while_a_source_topic_is_missing():
+    state = at_rest(4, 3)
+    topology = TopologyShape((*state.topology.subtopologies, SubtopologyShape(("payments",))))
+    with pytest.raises(ConfigError, match="nothing can be predicted: source topics do not exist: payments"):
+        predict(replace(state, topology=topology), Alternative(add=1))
 
 
 def test_a_change_in_words():

@@ -76,7 +76,6 @@ def test_a_program_that_handles_the_signal_is_asked(
     assert program.wait(WITHIN_S) == 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says which signals a process handles")
 @pytest.mark.parametrize(
     ("words", "handler"),
     [([], "SIGUSR1 that calls worker.drain()"), (["--restart"], "SIGHUP that calls worker.close(")],

@@ -8,6 +8,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.cli import app, exit_status
 from kstreams_assign.errors import ConfigError, KStreamsAssignError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
@@ -20,14 +21,20 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def state(tmp_path):
-    """State of a worker that ended long ago: 0_1 and 1_0 released last, 0_0 two days before, a folder in the trash."""
+    """State of a worker that ended long ago: 0_1 and 1_0 released last, 0_0 two days before, a folder in the trash.
+
+    1_0 has a store without a changelog.
+    """
     now_ms = NOW_MS - 2 * DAY_MS
     with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0, wall_ms=lambda: now_ms) as directory:
         for name in ("0_0", "0_1", "0_7", "1_0"):
             task = TaskId.parse(name)
             path = directory.lock_task(task)
-            path.mkdir()
-            (path / "data").write_bytes(b"x" * 1000)
+            if name == "1_0":
+                open_task_stores(path, ["cache"]).close()
+            else:
+                path.mkdir()
+                (path / "data").write_bytes(b"x" * 1000)
             if name == "0_1":
                 now_ms = NOW_MS
             directory.release_task(task)
@@ -41,10 +48,8 @@ def state(tmp_path):
 def run(tmp_path):
     """Call ``clean``; return the facts that it printed."""
     settings = f'application_id = "app"\nbootstrap_servers = "nowhere:1"\nstate_dir = "{tmp_path / "state"}"\n'
-    quick = '{ name = "quick", changelog = false, in_memory = true }'
-    stores = f'[[topology.subtopology]]\nsources = ["a"]\nstores = ["s", {quick}]\n'
-    unlogged = '[[topology.subtopology]]\nsources = ["b"]\nstores = [{ name = "cache", changelog = false }]\n'
-    (tmp_path / "worker.toml").write_text(settings + stores + unlogged)
+    topology = '[[topology.subtopology]]\nsources = ["a"]\nstores = ["s"]\n'
+    (tmp_path / "worker.toml").write_text(settings + topology)
 
     def clean(*words: str, as_json: bool = True) -> dict | str:
         arguments = ["clean", "--config", str(tmp_path / "worker.toml"), *words, *(["--json"] if as_json else [])]
@@ -78,7 +83,7 @@ def test_a_dry_run_explains_each_folder_and_changes_nothing(state, run):
     assert facts["dry_run"] is True
     assert facts["freed_bytes"] == 3000
     assert "2023-11-12T22:13:20.000Z" in why(facts, "0_0")
-    assert "cache has no changelog" in why(facts, "1_0")
+    assert "no changelog holds cache" in why(facts, "1_0")
     assert "no record" in why(facts, ".trash/stranger")
     assert "never removed" in why(facts, "notes.txt")
 

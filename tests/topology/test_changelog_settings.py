@@ -93,9 +93,13 @@ def test_every_setting_has_a_value_that_is_accepted() -> None:
     refuse_changelog_config(Store("t", changelog_config=config))
 
 
-def test_a_changelog_that_would_take_no_write_is_refused() -> None:
+def test_a_changelog_that_has_fewer_replicas_than_a_write_needs_is_refused() -> None:
     shape = shape_of(Store("t", changelog_config={"min.insync.replicas": "2"}))
-    with pytest.raises(ConfigError, match=r"min.insync.replicas = 2: must be at most replication_factor = 1"):
+    says = (
+        r"min.insync.replicas = 2: must be at most replication_factor = 1: brokers before Kafka 3.7 accept no write to "
+        r"such a changelog, later ones take the number of replicas instead"
+    )
+    with pytest.raises(ConfigError, match=says):
         refuse_too_few_replicas(shape, 1)
     for enough in (-1, 2, 3):
         refuse_too_few_replicas(shape, enough)

@@ -136,6 +136,12 @@ def test_a_pattern_matches_whole_names_and_no_internal_topic():
     assert shape.subtopologies[1] == PATTERNED.subtopologies[1]
 
 
+def test_a_pattern_matches_no_topic_of_the_brokers():
+    everything = TopologyShape((SubtopologyShape((), pattern=".*"),))
+    topics = ["__consumer_offsets", "__transaction_state", "__share_group_state", "__mine", "a"]
+    assert resolve_patterns(everything, "app", topics).subtopologies[0].sources == ("__mine", "a")
+
+
 def test_a_topic_that_two_subtopologies_would_read_by_a_pattern_is_refused():
     for pattern in ("reg.*", "b"):
         twice = TopologyShape((*PATTERNED.subtopologies, SubtopologyShape((), pattern=pattern)))

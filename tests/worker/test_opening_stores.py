@@ -70,6 +70,22 @@ def test_a_store_on_disk_is_there_again_and_one_in_memory_is_empty(directory: St
     assert dict(read_offsets(directory.task_path(TASK))) == {KEPT: 5}
 
 
+def test_a_store_without_a_changelog_stays_as_long_as_the_folder_and_in_memory_as_long_as_the_task(
+    directory: StateDirectory,
+) -> None:
+    shape = shape_of(Store("kept", logged=False), Store("quick", logged=False, in_memory=True))
+    stores = opened(directory, shape)
+    stores.write({"kept": [(b"k", b"1")], "quick": [(b"k", b"2")]}, {})
+    stores.close()
+    again = opened(directory, shape)
+    assert (again.get("kept", b"k"), again.get("quick", b"k")) == (b"1", None)
+    again.close()
+    directory.discard(TASK)
+    empty = opened(directory, shape)
+    assert empty.get("kept", b"k") is None
+    empty.close()
+
+
 def test_a_task_without_stores_in_memory_has_rocksdb_alone(directory: StateDirectory) -> None:
     stores = opened(directory, ON_DISK)
     assert isinstance(stores, RocksTaskStores)
