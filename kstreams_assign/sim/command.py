@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
+
+SPARK_MASTER = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+"""Masters that Spark knows; it takes seconds to refuse another."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Spark = Annotated[
@@ -49,7 +53,10 @@ def simulate(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each event on standard error.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes to use.")] = 1,
     replay: Annotated[
-        Path | None, typer.Option(help="Run the transcript of a failed seed again, in place of seeds.")
+        Path | None,
+        typer.Option(
+            help="Run the transcript of a failed seed again, in place of seeds; only --verbose may be beside it."
+        ),
     ] = None,
     spark: Spark = None,
 ) -> None:
@@ -64,7 +71,8 @@ def simulate(
     results once.
 
     The first seed that fails is reduced to a small transcript and printed.
-    Exit status: 0 all invariants held, 1 a violation, 130 after Ctrl-C.
+    Exit status: 0 all invariants held, 1 a violation, 2 a wrong call or
+    transcript, 130 after Ctrl-C.
 
     \b
     Examples:
@@ -74,19 +82,19 @@ def simulate(
       kstreams-assign simulate --count 100000 --faults --jobs 4 --json
       kstreams-assign simulate --replay failed.txt --verbose
     """
-    streams = protocol is GroupProtocol.STREAMS
-    if context.invoked_subcommand is not None:
-        if streams:
-            raise ConfigError(
-                f"simulate {context.invoked_subcommand} compares what members of a classic group decide; in a streams "
-                "group the coordinator decides: leave out --protocol"
-            )
+    if (command := context.invoked_subcommand) is not None:
+        _refuse_options(
+            context,
+            f"simulate {command} compares what members of classic groups decide; its options follow its name "
+            f"(see simulate {command} --help)",
+        )
         return
     from kstreams_assign.sim import simulate as work
 
     if replay is not None:
-        if streams:
-            raise ConfigError("--replay: the transcript names the protocol of its group; leave out --protocol")
+        _refuse_options(
+            context, "--replay prints a text; the transcript names the protocol and all else", "replay", "verbose"
+        )
         if not work.replay(replay, verbose=verbose):
             raise typer.Exit(1)
         return
@@ -94,7 +102,7 @@ def simulate(
     drawn = work.Drawn(
         faults=faults,
         exactly_once=guarantee is Guarantee.EXACTLY_ONCE,
-        streams=streams,
+        streams=protocol is GroupProtocol.STREAMS,
     )
     tally = work.simulate(seeds, drawn, as_json=as_json, verbose=verbose, jobs=jobs, spread=spread)
     if tally.failed or tally.played < tally.asked:
@@ -158,10 +166,28 @@ def sweep(
     show.sweep(_spread(context, spark), svg, as_json=as_json)
 
 
+def _refuse_options(context: typer.Context, why: str, *allowed: str) -> None:
+    """Raise ``ConfigError`` if options are given that have no effect: all but those with the names ``allowed``."""
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name is not None and param.name not in allowed and _is_given(context, param.name)
+    ]
+    if given:
+        raise ConfigError(f"{why}: leave out {', '.join(given)}")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _spread(context: typer.Context, master: str | None) -> Spread | None:
     """Return Spark's spread, which the command line brings (``cli.Joined``): this room must not import Spark's."""
     if master is None:
         return None
+    if not SPARK_MASTER.fullmatch(master):
+        raise ConfigError(f"--spark {master!r}: must be local[*], spark://HOST:PORT, yarn or k8s://...")
     spread = context.obj.spread
     return lambda work, items: spread(work, items, master)
 

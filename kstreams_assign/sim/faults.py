@@ -5,6 +5,7 @@ Planned faults can be left out one at a time, which is how a failing seed is red
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from random import Random
 from typing import NamedTuple
@@ -31,6 +32,11 @@ PROCESS_FAULTS = (
 LONGEST_MS = 40_000
 """Four sessions: long enough that the group goes on without the process."""
 
+_WRITTEN = re.compile(
+    rf"({'|'.join(PROCESS_FAULTS)}) (\d{{1,15}}) at (\d{{1,15}}) for (\d{{1,15}})",
+    re.ASCII,
+)
+
 
 class Fault(NamedTuple):
     """A fault of the process in place ``slot``, which ends after ``lasts_ms``."""
@@ -46,13 +52,13 @@ class Fault(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Fault:
         """Parse the output of ``str``. Raises ``ConfigError``."""
-        words = text.split()
-        if len(words) != 6 or words[0] not in PROCESS_FAULTS or words[2::2] != ["at", "for"]:
+        written = _WRITTEN.fullmatch(" ".join(text.split()))
+        if written is None:
             raise ConfigError(
-                f"transcript: {text!r} is not a fault; write KIND PLACE at MS for MS, KIND one of "
-                f"{', '.join(PROCESS_FAULTS)}"
+                f"{text!r} is not a fault; write KIND PLACE at MS for MS, KIND one of {', '.join(PROCESS_FAULTS)}"
             )
-        return cls(int(words[3]), words[0], int(words[1]), int(words[5]))
+        kind, slot, at_ms, lasts_ms = written.groups()
+        return cls(int(at_ms), kind, int(slot), int(lasts_ms))
 
 
 @dataclass(frozen=True, slots=True)

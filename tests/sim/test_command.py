@@ -81,6 +81,62 @@ def test_what_has_no_meaning_for_a_streams_group_is_refused(words, error, monkey
     assert "leave out --protocol" in printed
 
 
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (("--json", "--replay", "kept.txt"), "--json"),
+        (
+            ("--replay", "kept.txt", "--verbose", "--seed", "0", "--count", "9", "--faults", "--jobs", "3"),
+            "--seed, --count, --faults, --jobs",
+        ),
+        (
+            ("--replay", "kept.txt", "--guarantee", "exactly_once_v2", "--protocol", "classic", "--spark", "local"),
+            "--guarantee, --protocol, --spark",
+        ),
+        (("--json", "probing"), "--json"),
+        (("--guarantee", "at_least_once", "--faults", "--seed", "7", "probing"), "--seed, --faults, --guarantee"),
+        (("--verbose", "--jobs", "9", "policies"), "--verbose, --jobs"),
+        (("--replay", "kept.txt", "--count", "5", "placements"), "--count, --replay"),
+        (("--spark", "local", "sweep"), "--spark"),
+    ],
+)
+def test_an_option_without_effect_is_refused(words, left_out, monkeypatch, capsys):
+    assert f"leave out {left_out}\n" in refusal(monkeypatch, capsys, *words)
+
+
+@pytest.mark.parametrize("command", [(), ("sweep",)])
+@pytest.mark.parametrize("master", ["nope", "local[x]", "localhost:7077", "spark:7077", ""])
+def test_a_wrong_master_is_refused_before_spark_starts(command, master, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_spread", raising(cli._spread, at=1, what=AssertionError))
+    assert f"--spark {master!r}: must be local[*], spark://" in refusal(
+        monkeypatch, capsys, *command, "--spark", master
+    )
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[4, 2]", "local-cluster[2,1,1024]", "spark://a:7077,b:7077", "yarn", "k8s://a"],
+)
+def test_every_master_that_spark_knows_is_allowed(master, monkeypatch):
+    masters = []
+
+    def spread(work, items, master):
+        masters.append(master)
+        return [work(item) for item in items]
+
+    monkeypatch.setattr(cli, "_spread", spread)
+    assert simulate("--count", "1", "--spark", master).exit_code == 0
+    assert masters == [master]
+
+
+def refusal(monkeypatch, capsys, *words):
+    """Run a wrong call of ``simulate``; return what it prints on standard error."""
+    monkeypatch.setattr("sys.argv", ["kstreams-assign", "simulate", *words])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    return capsys.readouterr().err
+
+
 def test_an_interrupted_run_names_the_guarantee(monkeypatch):
     offsets_outside(monkeypatch)
     monkeypatch.setattr(work, "play", raising(play, at=3, what=KeyboardInterrupt))
