@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.errors import MalformedUserData as MalformedUserData
     from kstreams_assign.errors import NotAStreamsGroup as NotAStreamsGroup
     from kstreams_assign.errors import OffsetOutOfRange as OffsetOutOfRange
+    from kstreams_assign.errors import PartitionsAbsent as PartitionsAbsent
     from kstreams_assign.errors import QueryRefused as QueryRefused
     from kstreams_assign.errors import RecordRefused as RecordRefused
     from kstreams_assign.errors import RegistryError as RegistryError
@@ -128,6 +129,7 @@ _NAMES_BY_MODULE = {
         "MalformedUserData",
         "NotAStreamsGroup",
         "OffsetOutOfRange",
+        "PartitionsAbsent",
         "QueryRefused",
         "RecordRefused",
         "RegistryError",

@@ -364,7 +364,8 @@ class Config:
             _check_token(key, getattr(self, key))
         self._check_query()
         refuse_incomplete_addresses(self.bootstrap_servers, self.client.get("security.protocol", "plaintext"))
-        refuse_settings(self.client, MemberTimes(self.exactly_once, self.session_timeout_ms))
+        times = MemberTimes(self.exactly_once, self.session_timeout_ms, self.max_poll_interval_ms)
+        refuse_settings(self.client, times)
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
@@ -462,6 +463,11 @@ class Config:
                     f"balance_by = {self.balance_by!r}: needs {key} = {needed!r}, not {value!r}; set it, or remove "
                     "balance_by"
                 )
+
+    @property
+    def write_lease_ms(self) -> int:
+        """Return for how long an answered heartbeat lets this member write, at the most."""
+        return min(self.session_timeout_ms, self.max_poll_interval_ms)
 
     @property
     def consumer(self) -> Mapping[str, str]:

@@ -25,6 +25,7 @@ again, or end and be started again with other settings. An error that ends a wor
     │   ├── CommitRefused
     │   │   └── InstanceFenced
     │   ├── CommitDeferred
+    │   │   └── PartitionsAbsent
     │   ├── DeliveryFailed
     │   │   └── RecordRefused
     │   ├── TransactionAborted
@@ -47,7 +48,7 @@ again, or end and be started again with other settings. An error that ends a wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 
@@ -225,6 +226,20 @@ class CommitDeferred(BrokerError):
 
     Keep the offsets, and commit again after the next ``Assignment``.
     """
+
+
+class PartitionsAbsent(CommitDeferred):
+    """The brokers do not know partitions of a commit, so their offsets are not committed; all other offsets are.
+
+    Commit them again soon: a broker that has just started may not know a new topic yet. Drop them if the error comes
+    back: the topic was deleted, or created again with fewer partitions.
+
+    ``partitions``: those that the brokers do not know.
+    """
+
+    def __init__(self, text: str, partitions: Collection[Any]) -> None:
+        super().__init__(text)
+        self.partitions = partitions
 
 
 class DeliveryFailed(BrokerError):

@@ -365,7 +365,11 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
         "BrokerError": "The brokers refuse a request for good.",
     },
     "GroupMember.poll": _JOINED,
-    "GroupMember.commit": {**_IN_GENERATION, "BrokerError": "The brokers refuse the commit, or do not answer in time."},
+    "GroupMember.commit": {
+        **_IN_GENERATION,
+        "PartitionsAbsent": "The brokers do not know some of the partitions; all other offsets are committed.",
+        "BrokerError": "The brokers refuse the commit, or do not answer in time.",
+    },
     "GroupMember.group_metadata": _IN_GENERATION,
     "GroupMember.committed": {"BrokerError": "The brokers refuse the question, or do not answer in time."},
     "GroupMember.shut_application_down": _NO_CODE,

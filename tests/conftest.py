@@ -212,7 +212,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
 }
 
 
-SHARED = {"broker.session.timeout.ms": "60000", "log.retention.ms": "-1"}
+SHARED = {"broker.session.timeout.ms": "60000"}
 """Settings of the brokers that all tests share.
 
 - They are never killed. Embedded brokers lose their session with their controller after two seconds, so that a killed

@@ -94,6 +94,7 @@ HANDLED = {
     "CommitDeferred": "a worker commits again after the rebalance",
     "CommitRefused": "a worker drops the work",
     "InvalidTaskId": "TaskId.parse",
+    "PartitionsAbsent": "a worker commits again, and then drops the offsets",
 }
 
 

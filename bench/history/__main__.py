@@ -113,7 +113,7 @@ def compare(plan: Plan) -> Outcome:
         print(f"{plan.fleet.groups:,} groups written; now the derivation without Spark", flush=True)
         outcome = Outcome(derive_all(home / "fleet", WORKERS))
         derived = outcome.derived
-        with LocalBroker(data_dir=home / "broker", settings={"log.retention.ms": "-1"}) as broker:
+        with LocalBroker(data_dir=home / "broker") as broker:
             warm = send(broker.bootstrap_servers, "warm", home / "warm", WARM.partitions)
             fleet = send(broker.bootstrap_servers, "fleet", home / "fleet", plan.fleet.partitions)
             (home / "wheel").mkdir()

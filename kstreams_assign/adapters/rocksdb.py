@@ -2,7 +2,7 @@
 
 One database a task. Each store is a column family; their names and the changelog offsets stand in the default column
 family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they
-where the log is lost, since all families are flushed as one. The write-ahead log is on: a process killed after
+where all logs are lost, since all families are flushed as one. The write-ahead log is on: a process killed after
 ``write`` finds the batch again. It is not synced: a machine that loses power loses its tail, data and offsets alike.
 
 ``rebuild`` is for what a changelog still holds: the database is opened again for bulk writes, without the log. Memory
@@ -44,11 +44,11 @@ from kstreams_assign.adapters.store_layout import (
     FORMAT_KEY,
     TIMESTAMPED,
     Held,
+    changelog_key,
     family_key,
     held_in,
     identity_key,
     kind_key,
-    logged_key,
     offset_key,
     offset_value,
 )
@@ -83,7 +83,7 @@ class RocksTaskStores:
         memory: RocksMemory,
         timestamped: frozenset[str] = frozenset(),
         sources: frozenset[str] = frozenset(),
-        logged: frozenset[str] = frozenset(),
+        changelogs: Mapping[str, str] | None = None,
     ) -> None:
         self._path = path
         self._memory = memory
@@ -106,7 +106,8 @@ class RocksTaskStores:
                 self._agree_on_families(on_disk)
                 names = set(store_names)
                 self._agree_on_kinds(names & before, timestamped)
-                self._note_logged(names & (logged ^ self._held.logged))
+                if changelogs is not None:
+                    self._agree_on_changelogs(changelogs, names, before)
                 for name in sorted(names - before):
                     self._begin_family(name)
                 self._take_handles()
@@ -186,7 +187,7 @@ class RocksTaskStores:
         """Forget all data and offsets in one batch; then create the column families again, to free the space."""
         self._end_ranges()
         self._apply(self._emptying_batch())
-        self._held.clear()
+        self._held.forget_topics(self._held.topics)
         self._drop_handles()
         with self._translation:
             for store, family in list(self._held.families.items()):
@@ -194,7 +195,7 @@ class RocksTaskStores:
                 self._db.drop_column_family(family)
             self._take_handles()
 
-    def drop(self, store: str, changelog: TopicPartition | None) -> None:
+    def drop(self, store: str) -> None:
         """Remove a store that is kept elsewhere now, with its changelog's offset and topic id, if it is here.
 
         Otherwise it would be taken up again, years later, without the deletions that the changelog has lost meanwhile.
@@ -202,16 +203,14 @@ class RocksTaskStores:
         family = self._held.families.get(store)
         if family is None:
             return
+        topics = {topic for name, topic in self._held.changelogs.items() if name == store}
         batch = WriteBatch(raw_mode=True)
-        batch.delete(family_key(store))
-        batch.delete(kind_key(store))
-        batch.delete(logged_key(store))
-        if changelog is not None:
-            batch.delete(offset_key(changelog))
-            batch.delete(identity_key(changelog.topic))
+        for key in (family_key(store), kind_key(store), changelog_key(store), *self._held.places(topics)):
+            batch.delete(key)
         self._apply(batch)
         self._drop_handles()
-        self._held.forget(store, changelog)
+        self._held.forget_store(store)
+        self._held.forget_topics(topics)
         with self._translation:
             self._db.drop_column_family(family)
             self._take_handles()
@@ -343,7 +342,7 @@ class RocksTaskStores:
     def _drop_old_indexes(self, names: set[str]) -> None:
         """A store that is written without its index of times leaves that behind: it is built again when it is used."""
         for index in [name for name in self._held.families if name not in names and indexed_by(name) in names]:
-            self.drop(index, None)
+            self.drop(index)
 
     def _agree_on_kinds(self, before: Iterable[str], timestamped: frozenset[str]) -> None:
         """Values of another layout would be misread, so a store declared otherwise than it was written is of no use."""
@@ -354,20 +353,24 @@ class RocksTaskStores:
         for name in timestamped - self._held.timestamped:
             self._put(kind_key(name), TIMESTAMPED)
 
-    def _note_logged(self, changed: set[str]) -> None:
-        """Write which stores have a changelog, where it is ``changed``: a command without the topology asks for it."""
+    def _agree_on_changelogs(self, changelogs: Mapping[str, str], names: set[str], before: set[str]) -> None:
+        """Write which changelog each store has, and forget offsets that are of no store's data."""
+        noted, outdated = self._held.changelogs, self._held.outdated_topics(changelogs, names, before)
+        now = {**{name: topic for name, topic in noted.items() if name not in names}, **changelogs}
+        if now == noted and not outdated:
+            return
         batch = WriteBatch(raw_mode=True)
-        for name in changed - self._held.logged:
-            batch.put(logged_key(name), b"")
-        for name in changed & self._held.logged:
-            batch.delete(logged_key(name))
-        if changed:
-            self._apply(batch)
-        self._held.logged ^= changed
+        for key in (*map(changelog_key, noted.keys() - now.keys()), *self._held.places(outdated)):
+            batch.delete(key)
+        for name, topic in changelogs.items():
+            batch.put(changelog_key(name), topic.encode())
+        self._apply(batch)
+        self._held.changelogs = now
+        self._held.forget_topics(outdated)
 
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
-        for key in self._held.places():
+        for key in self._held.places(self._held.topics):
             batch.delete(key)
         with self._translation:
             for store, handle in self._handles.items():
@@ -384,12 +387,12 @@ def open_task_stores(
     timestamped: frozenset[str] = frozenset(),
     memory: RocksMemory | None = None,
     sources: frozenset[str] = frozenset(),
-    logged: frozenset[str] = frozenset(),
+    changelogs: Mapping[str, str] | None = None,
 ) -> RocksTaskStores:
     """Open, or make, the database of one task with these stores. Values of ``timestamped`` ones begin with a timestamp.
 
-    ``sources`` are the topics whose offsets may go back (``tasks.stores``); ``logged`` stores have a changelog, as
-    ``read_unlogged`` has to know.
+    ``sources`` are the topics whose offsets may go back (``tasks.stores``). ``changelogs``: the changelog topics of the
+    stores that have one; other offsets of these stores are forgotten. None: all offsets stay.
     Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
     discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
     """
@@ -401,7 +404,7 @@ def open_task_stores(
             )
         path.mkdir(parents=True, exist_ok=True)
         _has_database(path, translation)
-    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped, sources, logged)
+    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped, sources, changelogs)
 
 
 def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[TopicPartition, int]:
@@ -415,7 +418,7 @@ def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[To
 def read_unlogged(path: Path) -> list[str]:
     """Return the stores in a task directory of which no changelog is known; otherwise as ``read_offsets``."""
     held = _read_held(path, None)
-    return sorted(name for name in held.families.keys() - held.logged if indexed_by(name) is None)
+    return sorted(name for name in held.families.keys() - held.changelogs.keys() if indexed_by(name) is None)
 
 
 def _read_held(path: Path, memory: RocksMemory | None) -> Held:

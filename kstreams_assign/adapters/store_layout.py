@@ -5,7 +5,7 @@
     format            b"3"
     c<store>          the name of the column family that the store is in, of its own for each life of it
     k<store>          b"timestamped": that store's values begin with a timestamp (``tasks.stamped``)
-    l<store>          b"": that store has a changelog, from which it can be restored
+    l<store>          the topic that is that store's changelog, from which it can be restored
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
@@ -21,7 +21,7 @@ Bytes only. What must not be here: a database.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kstreams_assign.adapters.store_faults import Translation
@@ -29,7 +29,7 @@ from kstreams_assign.model import TopicPartition
 
 FORMAT_KEY, FORMAT = b"format", b"3"
 TIMESTAMPED = b"timestamped"
-_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX, _LOGGED_PREFIX, _FAMILY_PREFIX = b"o", b"t", b"k", b"l", b"c"
+_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX, _CHANGELOG_PREFIX, _FAMILY_PREFIX = b"o", b"t", b"k", b"l", b"c"
 _PARTITION = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
 
@@ -38,31 +38,48 @@ _OFFSET = struct.Struct(">Q")
 class Held:
     """What the default family holds beside the data.
 
-    ``timestamped`` stores have values that begin with a timestamp. ``logged`` stores had a changelog when they were
-    opened last.
+    ``timestamped`` stores have values that begin with a timestamp. ``changelogs``: the topic of each store that had a
+    changelog when it was opened last.
     """
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)
     timestamped: set[str] = field(default_factory=set)
-    logged: set[str] = field(default_factory=set)
+    changelogs: dict[str, str] = field(default_factory=dict)
 
-    def places(self) -> list[bytes]:
-        """Where offsets and ids stand; they go with the data, the rest stays."""
-        return [*map(offset_key, self.offsets), *map(identity_key, self.identities)]
+    @property
+    def topics(self) -> set[str]:
+        """The topics of which there is an offset or an id."""
+        return {*(partition.topic for partition in self.offsets), *self.identities}
 
-    def forget(self, store: str, changelog: TopicPartition | None) -> None:
+    def places(self, topics: Collection[str]) -> list[bytes]:
+        """Where the offsets and ids of these topics stand."""
+        offsets = [offset_key(partition) for partition in self.offsets if partition.topic in topics]
+        return offsets + [identity_key(topic) for topic in self.identities if topic in topics]
+
+    def outdated_topics(
+        self, changelogs: Mapping[str, str], names: Collection[str], begun: Collection[str]
+    ) -> set[str]:
+        """Return the topics whose offsets and ids are of no store's data, now that ``names`` have these changelogs.
+
+        ``begun`` are the stores that are here already. A store without its changelog is written past the offset: with
+        that it would be taken, later, for what the changelog holds. Stores of an older topology keep their offsets.
+        """
+        of_others = (topic for name, topic in self.changelogs.items() if name not in names)
+        return self.topics.difference(of_others, (topic for name, topic in changelogs.items() if name in begun))
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Forget the offsets and ids of these topics."""
+        for partition in [each for each in self.offsets if each.topic in topics]:
+            del self.offsets[partition]
+        for topic in self.identities.keys() & topics:
+            del self.identities[topic]
+
+    def forget_store(self, store: str) -> None:
         del self.families[store]
         self.timestamped.discard(store)
-        self.logged.discard(store)
-        if changelog is not None:
-            self.offsets.pop(changelog, None)
-            self.identities.pop(changelog.topic, None)
-
-    def clear(self) -> None:
-        self.offsets.clear()
-        self.identities.clear()
+        self.changelogs.pop(store, None)
 
 
 def offset_key(partition: TopicPartition) -> bytes:
@@ -81,8 +98,8 @@ def kind_key(store: str) -> bytes:
     return _KIND_PREFIX + store.encode()
 
 
-def logged_key(store: str) -> bytes:
-    return _LOGGED_PREFIX + store.encode()
+def changelog_key(store: str) -> bytes:
+    return _CHANGELOG_PREFIX + store.encode()
 
 
 def family_key(store: str) -> bytes:
@@ -103,8 +120,8 @@ def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) ->
                 held.identities[key[1:].decode()] = value.decode()
             elif key.startswith(_KIND_PREFIX):
                 held.timestamped.add(key[1:].decode())
-            elif key.startswith(_LOGGED_PREFIX):
-                held.logged.add(key[1:].decode())
+            elif key.startswith(_CHANGELOG_PREFIX):
+                held.changelogs[key[1:].decode()] = value.decode()
             elif key.startswith(_FAMILY_PREFIX):
                 held.families[key[1:].decode()] = value.decode()
         except (struct.error, UnicodeDecodeError) as cause:

@@ -38,6 +38,7 @@ class MemberTimes(NamedTuple):
 
     exactly_once: bool
     session_timeout_ms: int
+    max_poll_interval_ms: int
 
 
 _CODE = "it is a function or an object, and client holds texts only; leave it out"
@@ -209,11 +210,10 @@ def _refuse_unfit_times(values: Mapping[str, str], given: Mapping[str, str], mem
         if int(values.get("socket.timeout.ms", 0)) > transaction_ms + 100:
             refuse("socket.timeout.ms", f"must be at most {transaction_ms + 100}: transaction.timeout.ms and 100")
     else:
-        most_ms = delivery_limit_ms(member.session_timeout_ms)
-        bound = (
-            f"two thirds of session_timeout_ms = {member.session_timeout_ms}, "
-            "or a process that slept writes over its successor"
-        )
+        timeouts = {name: getattr(member, name) for name in ("session_timeout_ms", "max_poll_interval_ms")}
+        shortest = min(timeouts, key=timeouts.__getitem__)
+        most_ms = delivery_limit_ms(timeouts[shortest])
+        bound = f"two thirds of {shortest} = {timeouts[shortest]}, or a process that slept writes over its successor"
         if "transaction.timeout.ms" in values:
             refuse("transaction.timeout.ms", "is for processing_guarantee = 'exactly_once_v2'; leave it out")
     if int(values.get("message.timeout.ms", 0)) > most_ms:
@@ -225,12 +225,12 @@ def _refuse_unfit_times(values: Mapping[str, str], given: Mapping[str, str], mem
         )
 
 
-def delivery_limit_ms(session_timeout_ms: int) -> int:
+def delivery_limit_ms(write_lease_ms: int) -> int:
     """Return how long a record may take at least once.
 
     So the records of a process that slept have expired before another process owns its tasks.
     """
-    return session_timeout_ms * 2 // 3
+    return write_lease_ms * 2 // 3
 
 
 def transaction_delivery_limit_ms(transaction_timeout_ms: int) -> int:

@@ -4,8 +4,9 @@
 that a shell carries out in order. An effect that is answered at once is the last one of its table.
 
 A table may be read once it holds what its topic held when the reading began: the end offsets as first looked up are its
-*goal*. A table that was emptied, or whose database is damaged, is built from the start of its topic, and may not be
-read until it has reached a goal again. What must not live here: a clock, a database, a Kafka client.
+*goal*. Where a topic loses its last records, as in an unclean election, the goal goes back with its end. A table that
+was emptied, or whose database is damaged, is built from the start of its topic, and may not be read until it has
+reached a goal again. What must not live here: a clock, a database, a Kafka client.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ Effect = (
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table. ``goal``: the end offsets at which it may be read, as first looked up since it was opened or emptied.
+    """A table. ``goal``: the end offsets at which it may be read, the lowest since it was opened or emptied.
 
     ``reading``: the restore loop has its database.
     """
@@ -299,7 +300,8 @@ class GlobalTables:
 
     def _progressed(self, event: Progressed, _now_ms: int) -> list[Effect]:
         entry, at = self._tables[event.table], event.progress.partitions
-        goal = {name: each.end for name, each in at.items()} if entry.goal is None else entry.goal
+        known = entry.goal or {}
+        goal = {name: min(each.end, known.get(name, each.end)) for name, each in at.items()}
         self._change(event.table, progress=event.progress, goal=goal)
         if entry.ready or any(at[name].position < end for name, end in goal.items()):
             return []

@@ -139,12 +139,16 @@ class StreamsMembership:
         """The input partitions of each process that has an endpoint."""
         self.accepted_ms: int | None = None
         """When the last heartbeat that the coordinator accepted was sent; None while this is not a member."""
+        self.released_ms: int | None = None
+        """When the last one was sent on whose arrival the coordinator surely waited for no release of tasks."""
         self._target: StreamsTasks | None = None
         self._adopting: StreamsTasks | None = None
         self._number = 0
         self._reported: StreamsTasks | None = None
         self._owes_report = False
         """An assignment came, and the coordinator may wait for lists without what it revoked."""
+        self._owes_release = False
+        """The coordinator waits for lists without what it revoked, at most for the rebalance timeout."""
         self._tell_all = True
         self._unsure = self._looking_up = self._dropping = False
         self._sent_ms: int | None = None
@@ -186,6 +190,17 @@ class StreamsMembership:
     def is_certain(self) -> bool:
         """Whether ``epoch`` is the coordinator's: it changes with a heartbeat, and no answer to one is missing."""
         return self._sent_ms is None and not self._unsure
+
+    def lease_ends_ms(self, session_timeout_ms: int) -> int | None:
+        """Return until when the coordinator surely keeps this member; None while this is not a member.
+
+        It removes a member that is silent for a session, and one that does not release tasks within the rebalance
+        timeout, whatever its heartbeats. It asks for a release in its answer to a heartbeat, so after that was sent.
+        """
+        accepted_ms, released_ms = self.accepted_ms, self.released_ms
+        if accepted_ms is None or released_ms is None:
+            return None
+        return min(accepted_ms + session_timeout_ms, released_ms + self._profile.rebalance_timeout_ms)
 
     @property
     def assigned(self) -> StreamsTasks:
@@ -259,6 +274,7 @@ class StreamsMembership:
         if self._tell_all or self._reported != self._held or (self._owes_report and is_settled):
             self._reported = held = self._held
             self._owes_report = self._owes_report and not is_settled
+            self._owes_release = self._owes_release and (not is_settled or self.state is State.CLOSING)
             request = replace(
                 request,
                 active_tasks=task_ids(held.active),
@@ -296,6 +312,8 @@ class StreamsMembership:
             self._be_due(sent_ms + self._interval_ms)
             return []
         self.epoch, self.accepted_ms = response.member_epoch, sent_ms
+        if not (self._unsure or self._owes_release):
+            self.released_ms = sent_ms
         if self.state is State.CLOSED:
             return []
         self._failures, self._interval_ms = 0, response.heartbeat_interval_ms
@@ -303,6 +321,7 @@ class StreamsMembership:
         if self._sent_shutdown:
             self._shutdown = False
         if self.state is State.CLOSING:
+            self._owes_release = self._owes_release or self._unsure or response.active_tasks is not None
             self._unsure = False  # the epoch is known, and no tasks are adopted any more
             return []
         self.state, self._releases, self._was_released = State.MEMBER, 0, False
@@ -427,6 +446,7 @@ class StreamsMembership:
         return []
 
     def _aim_at(self, target: StreamsTasks, now_ms: int) -> list[Effect]:
+        self._owes_release = self._owes_release or self._held.with_those_of(target) != target
         self._unsure, self._target, self._owes_report = False, target, True
         return [] if self._adopting is not None else self._reconcile(now_ms)
 
@@ -476,9 +496,10 @@ class StreamsMembership:
         return []
 
     def _forget(self, reason: str) -> list[Effect]:
-        self.epoch, self.accepted_ms = JOIN_EPOCH, None
+        self.epoch, self.accepted_ms, self.released_ms = JOIN_EPOCH, None, None
         self.owned, self._target, self._adopting, self._reported = NO_TASKS, None, None, None
-        self._tell_all, self._unsure, self._looking_up, self._owes_report = True, False, False, False
+        self._tell_all, self._unsure, self._looking_up = True, False, False
+        self._owes_report = self._owes_release = False
         self._offsets.forget()
         self._dropping = True
         return [DropAll(reason)]
@@ -523,7 +544,7 @@ class StreamsMembership:
 
     def _close_for(self, cause: KStreamsAssignError) -> list[Effect]:
         """End a member that the coordinator has just accepted: close as if the process had asked for it."""
-        self.state, self._unsure = State.CLOSING, False
+        self.state, self._unsure, self._owes_release = State.CLOSING, False, True  # the answer may take tasks away
         return [EndMembership(cause)]
 
     def _end(self, cause: KStreamsAssignError) -> list[Effect]:

@@ -81,10 +81,10 @@ _Waiting = _LetGo | _StartAgain | _LetJoin
 class Tasks:
     """The machine. Times are milliseconds of one clock, from the caller."""
 
-    def __init__(self, commit_interval_ms: int, session_timeout_ms: int, *, exactly_once: bool) -> None:
+    def __init__(self, commit_interval_ms: int, write_lease_ms: int, *, exactly_once: bool) -> None:
         self._commit_interval_ms = commit_interval_ms
-        self._lease_needed_ms = session_timeout_ms / 2
-        self._lease_ahead_ms = delivery_limit_ms(session_timeout_ms)
+        self._lease_needed_ms = write_lease_ms / 2
+        self._lease_ahead_ms = delivery_limit_ms(write_lease_ms)
         self._exactly_once = exactly_once
         self._tasks = TasksInHand()
         self._generation: int | None = None

@@ -24,6 +24,7 @@ from kstreams_assign.events.commits import (
     CommitDeferredEvent,
     CommitRefusedEvent,
     DeliveryFailedEvent,
+    OffsetsDroppedEvent,
     PurgeFailedEvent,
     TransactionAbortedEvent,
     TransactionRestartedEvent,
@@ -136,6 +137,7 @@ __all__ = [
     "LostEvent",
     "MemberNotKeptEvent",
     "NoRoomEvent",
+    "OffsetsDroppedEvent",
     "OpenTransaction",
     "Placement",
     "PredecessorRemovedEvent",
@@ -227,6 +229,7 @@ Event = (
     | GlobalTableStoppedEvent
     | GlobalTableRebuiltEvent
     | CommitDeferredEvent
+    | OffsetsDroppedEvent
     | CommitRefusedEvent
     | DeliveryFailedEvent
     | TransactionAbortedEvent

@@ -11,9 +11,18 @@ from kstreams_assign.events.base import BaseEvent, ReasonEvent, WarningEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDeferredEvent(ReasonEvent):
-    """The input offsets could not be committed now, as during a rebalance; the next commit has them."""
+    """The input offsets could not all be committed now, as during a rebalance; the next commit has them."""
 
     name: ClassVar[str] = "commit_deferred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsDroppedEvent(WarningEvent):
+    """Input offsets are not committed, as the brokers do not know the partitions; all other offsets are."""
+
+    name: ClassVar[str] = "offsets_dropped"
+    partitions: tuple[str, ...]
+    """Each as ``topic-partition``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

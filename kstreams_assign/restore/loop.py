@@ -60,7 +60,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A task's stores failed and it is no longer restored.
+    """A task's stores failed, or a changelog of it cannot be read, and it is no longer restored.
 
     The receiver closes the stores; if ``error`` is a ``StoreDamaged`` it discards them too, and may add the task again.
     """
@@ -424,6 +424,8 @@ class Restorer:
             self._give_up(job, error)
 
     def _write(self, job: _Job, progress: TaskProgress, batch: ChangelogBatch) -> None:
+        if batch.unreadable:
+            raise StateError(batch.unreadable)
         if not batch.in_range:
             self._reading.discard(batch.partition)
             job.look_up_at_ms, job.end_known = 0, False

@@ -39,12 +39,15 @@ class ChangelogBatch(NamedTuple):
     ``in_range`` is false when the log no longer has the offset asked for (truncated, or the topic created again):
     then ``writes`` is empty, ``next_offset`` is what was asked for, and the reader has stopped reading it. Such an
     answer may be late: about an offset that was asked for before the partition was added again.
+    ``unreadable`` says why the records at ``next_offset`` cannot be read, if so: then ``writes`` is empty, too, and the
+    reader has stopped reading the partition.
     """
 
     partition: TopicPartition
     writes: list[Write]
     next_offset: int
     in_range: bool = True
+    unreadable: str = ""
 
 
 class ChangelogReader(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.directory import application_folder, last_written_ms, replay, tasks_in
+from kstreams_assign.state.directory import application_folder, last_written_ms, refuse_java, replay, tasks_in
 from kstreams_assign.state.global_folders import GLOBAL_FOLDER
 from kstreams_assign.state.identity import FILE as PROCESS_FILE
 from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, read_alive_ms, read_journal
@@ -60,11 +60,11 @@ def survey(root: Path, application_id: str, selection: Selection, now_ms: int) -
     """List the entries and whether each would be removed. Changes nothing.
 
     Raises ``ConfigError`` if there is no such directory, ``StateDirectoryLocked`` while a process uses it,
-    ``StateError`` for a named task without state, or for files that cannot be read.
+    ``StateError`` for a named task without state, for state of a Java application, or for files that cannot be read.
     """
     folder = application_folder(root, application_id)
     try:
-        _refuse_held(folder, root, application_id)
+        _refuse_unusable(folder, root, application_id)
         return _survey(folder, selection, now_ms)
     except OSError as error:
         raise StateError(f"the state directory {folder.absolute()} cannot be read: {error}") from error
@@ -78,7 +78,7 @@ def clean(root: Path, application_id: str, selection: Selection, wall_ms: Callab
     """
     folder = application_folder(root, application_id)
     try:
-        _refuse_held(folder, root, application_id)
+        _refuse_unusable(folder, root, application_id)
         with take_lock(folder), closing(Journal(folder, wall_ms)) as journal:
             entries = _survey(folder, selection, wall_ms())
             replay(journal, folder, None, "kstreams-assign clean")
@@ -97,12 +97,13 @@ def _with_outcome(folder: Path, entry: StateEntry) -> StateEntry:
     return replace(entry, goes=False, failed=True, why="it cannot be moved or deleted; see the log") if left else entry
 
 
-def _refuse_held(folder: Path, root: Path, application_id: str) -> None:
+def _refuse_unusable(folder: Path, root: Path, application_id: str) -> None:
     if not folder.is_dir():
         raise ConfigError(
             f"state_dir = {str(root)!r}: {folder.absolute()} does not exist, so no process of {application_id!r} has "
             "used it; check state_dir and application_id"
         )
+    refuse_java(folder)
     try:
         other_process = holder(folder)
     except FileNotFoundError:

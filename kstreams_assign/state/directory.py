@@ -40,13 +40,16 @@ from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
 _log = logging.getLogger(__name__)
 
+JAVA_PROCESS_FILE, JAVA_CHECKPOINT_FILE = "kafka-streams-process-metadata", ".checkpoint"
+"""What Java's ``StateDirectory`` has in an application's folder, and in that of a task."""
+
 
 class StateDirectory:
     """One process's state directory. Several members and threads of the process share one object.
 
     ``clock_ms`` is monotonic; ``wall_ms`` is for the journal. The process id is derived from ``process_name`` if there
     is one. Raises ``StateDirectoryLocked`` if another process has the directory, ``StateError`` if it cannot be created
-    or locked, ``ConfigError`` for an application id that cannot be a folder's name.
+    or locked, or has state of a Java application, ``ConfigError`` for an application id that cannot be a folder's name.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class StateDirectory:
         self._locked: set[TaskId] = set()
         try:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
+            refuse_java(self.path)
             self._lock_file = take_lock(self.path)
             try:
                 self._journal = Journal(self.path, wall_ms)
@@ -174,9 +178,11 @@ class StateDirectory:
         """Create and lock the directory again if it was deleted under this process; return whether it was.
 
         Open stores go on. Call it every few seconds. Raises ``StateDirectoryLocked`` if another process took the path
-        first, ``StateError`` if it cannot be created; the next call then tries again.
+        first, ``StateError`` if it cannot be created or a Java application has begun to use it; the next call then
+        tries again.
         """
         try:
+            refuse_java(self.path)
             if self._is_ours():
                 return False
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -275,6 +281,18 @@ def tasks_in(folder: Path) -> list[TaskId]:
     """Return the tasks that have a folder in an application's directory, in order."""
     tasks = [task for entry in folder.iterdir() if (task := _task_of(entry)) and entry.is_dir()]
     return sorted(tasks, key=task_order)
+
+
+def refuse_java(folder: Path) -> None:
+    """Raise ``StateError`` if an application's directory has state of Kafka Streams in Java.
+
+    Java locks the same file by another kind of lock, so neither sees the other, and each deletes the other's tasks.
+    """
+    for file in (*folder.glob(JAVA_PROCESS_FILE), *folder.glob(f"*_*/{JAVA_CHECKPOINT_FILE}")):
+        raise StateError(
+            f"the state directory {folder.absolute()} has state of a Java application ({file.relative_to(folder)}); "
+            "choose another state_dir"
+        )
 
 
 def application_folder(root: Path, application_id: str) -> Path:

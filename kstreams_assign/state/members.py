@@ -1,13 +1,16 @@
 """The group members of earlier processes in this directory: a killed process leaves its member in the group.
 
 Brokers keep a dead member until its session ends, and a rebalance waits for it. The next process here has the
-directory's lock, so it knows that its predecessors are dead and removes them from the group. A copy of the directory
-must not: the list names the process id that it belongs to. Calls to brokers do not belong here.
+directory's lock, so it knows that its predecessors are dead and removes them from the group. In a copy of the directory
+they may be alive, and the copy has the same process id. So the list also names its place: the host, the device and the
+inode of the directory. A list of another place is ignored, also after the directory has moved; then a rebalance waits
+until the dead member's session ends. Calls to brokers do not belong here.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +55,7 @@ class Members:
         content = {
             "version": _VERSION,
             "process_id": str(self._process_id),
+            "place": _place(self._path.parent),
             "members": [seat._asdict() for seat in seats],
         }
         draft = self._path.with_name(f"{FILE}.draft")
@@ -77,12 +81,20 @@ def kept_members(folder: Path, process_id: UUID) -> Iterator[Members]:
 
 
 def _read(path: Path, process_id: UUID) -> tuple[Seat, ...]:
-    """Return the members; none if the file is missing, torn, or of another process id."""
+    """Return the members; none if the file is missing, torn, or of another process id or place."""
     kept = read_json(path)
     listed = kept.get("members")
     if kept.get("process_id") != str(process_id) or not isinstance(listed, list):
         return ()
+    if kept.get("place") != _place(path.parent):
+        return ()
     return tuple(filter(None, map(_seat, listed)))
+
+
+def _place(folder: Path) -> dict[str, object]:
+    """Return what no copy of the folder shares: a copy of files has other inodes, a clone another device or host."""
+    facts = folder.stat()
+    return {"host": platform.node(), "device": facts.st_dev, "inode": facts.st_ino}
 
 
 def _seat(item: object) -> Seat | None:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kstreams_assign.model import TopicPartition
+
+
+class Passed(NamedTuple):
+    """Offsets of a partition that no records have: from the offset behind a record up to another."""
+
+    after: int
+    to: int
 
 
 @dataclass(slots=True)
@@ -23,6 +31,18 @@ class InputOffsets:
     def done_to(self) -> Mapping[TopicPartition, int]:
         """Return how far the work on each partition is."""
         return {**self.positions, **self.deferred, **self.handled}
+
+    def pass_over(self, partition: TopicPartition, passed: Passed) -> None:
+        """Let the next commit have these offsets, too, if the work on all records before them is done.
+
+        Kafka commits the consumer's position, which is behind markers of transactions (``StreamTask``). Otherwise a
+        partition without further records would have a lag, and its committed offset might be deleted.
+        """
+        for offsets in (self.handled, self.deferred, self.positions):
+            if partition in offsets:
+                if passed.after <= offsets[partition] < passed.to:
+                    (self.deferred if offsets is self.positions else offsets)[partition] = passed.to
+                return
 
     def take(self) -> dict[TopicPartition, int]:
         """Return the offsets of a commit that begins, with those put off before."""

@@ -12,6 +12,7 @@ from kstreams_assign.errors import DeliveryFailed, TransactionAborted
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.buffer import EARLIEST_MS, Row
+from kstreams_assign.tasks.input_offsets import Passed
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.testing.broker import MemoryBroker
 
@@ -49,6 +50,10 @@ class MemoryInputs:
 
     def is_at_end(self, partition: TopicPartition) -> bool:
         return not self._broker.has_records(partition, self._next[partition])
+
+    def passed(self) -> Mapping[TopicPartition, Passed]:
+        ends = ((at, offset, self._broker.end(at)) for at, offset in self._next.items() if self.is_at_end(at))
+        return {partition: Passed(offset, end) for partition, offset, end in ends if offset < end}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Do nothing: what waits is bounded by what a test writes."""

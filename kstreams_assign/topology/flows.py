@@ -75,11 +75,6 @@ class Flow:
     timers: KeyedTimers | None = None
     in_time_order: bool = True
 
-    @property
-    def merges(self) -> bool:
-        """Return whether a task may have to bring the records of several topics into one order."""
-        return self.in_time_order and (len(self.shape.sources) > 1 or self.shape.pattern is not None)
-
     @classmethod
     def of(
         cls,

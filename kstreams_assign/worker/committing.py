@@ -25,6 +25,7 @@ from kstreams_assign.errors import (
     CommitDeferred,
     CommitRefused,
     DeliveryFailed,
+    PartitionsAbsent,
     RecordRefused,
     StateError,
     TaskMigrated,
@@ -43,6 +44,7 @@ from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
+from kstreams_assign.worker.absent_inputs import AbsentInputs
 from kstreams_assign.worker.commit_membership import (
     UNNAMED_MS,
     CommitMembership,
@@ -79,7 +81,7 @@ def record_producer(config: Config, process: UUID) -> RecordProducer:
     servers, group = config.bootstrap_servers, config.application_id
     if config.exactly_once:
         return TransactionalProducer(servers, config.client, group_id=group, transactional_id=f"{group}-{process}")
-    return RecordProducer(servers, config.client, delivery_timeout_ms=delivery_limit_ms(config.session_timeout_ms))
+    return RecordProducer(servers, config.client, delivery_timeout_ms=delivery_limit_ms(config.write_lease_ms))
 
 
 class OffsetCommits(Members, Protocol):
@@ -92,7 +94,10 @@ class OffsetCommits(Members, Protocol):
         metadata: Mapping[TopicPartition, str],
         only_as: MemberId | None = None,
     ) -> None:
-        """Commit; ``only_as``: under no other membership than this."""
+        """Commit; ``only_as``: under no other membership than this.
+
+        Raises ``PartitionsAbsent`` if the brokers do not know partitions; the offsets of all others are committed then.
+        """
         ...
 
     def lease_left_s(self) -> float: ...
@@ -125,6 +130,7 @@ class Committer:
         log: EventLog,
         calls: Calls | None = None,
         refusals: Refusals | None = None,
+        absent: AbsentInputs | None = None,
     ) -> None:
         self._producer = producer
         self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
@@ -135,6 +141,9 @@ class Committer:
         self._membership = CommitMembership(commits, commits.losses)
         self._sender = Sender("kstreams-commit") if calls is None else calls
         self._refusals = Refusals() if refusals is None else refusals
+        self._absent = AbsentInputs() if absent is None else absent
+        self._left_out: frozenset[TopicPartition] = frozenset()
+        """Partitions whose offsets the last commit begun has dropped."""
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
@@ -169,7 +178,7 @@ class Committer:
         They have taken what they sent ahead.
         """
         self._shares = shares
-        self._acknowledged = {}
+        self._acknowledged, self._left_out = {}, frozenset()
         self._last_wait = self._transactions is None and any(share.work.taken.last for share in shares)
         self._membership.begin()
         self._sent_ahead.clear()
@@ -214,10 +223,13 @@ class Committer:
         self._handle(engine.ProducerUnsettled())
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """The input offsets of the last commit begun, but for tasks whose store could not be written."""
-        unwritten = self._engine.unwritten
+        """The input offsets of the last commit begun.
+
+        Those of tasks whose store could not be written are left out, and those that were dropped.
+        """
+        unwritten, left_out = self._engine.unwritten, self._left_out
         shares = (share for share in self._shares if share.task not in unwritten)
-        return {p: offset for share in shares for p, offset in share.work.offsets.items()}
+        return {p: offset for share in shares for p, offset in share.work.offsets.items() if p not in left_out}
 
     def _metadata(self) -> Mapping[TopicPartition, str]:
         return {p: text for share in self._shares for p, text in share.work.metadata.items()}
@@ -387,7 +399,7 @@ class Committer:
             pass  # the broker keeps the member while it rebalances
         except CommitRefused as cause:
             return _Result(Outcome.EXPIRED, str(cause))
-        return _OK if self._lease_left_s > 0 else _Result(Outcome.EXPIRED, "the session may be over")
+        return _OK if self._lease_left_s > 0 else _Result(Outcome.EXPIRED, "the membership may be over")
 
     def _produce(self) -> _Result:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
@@ -451,17 +463,33 @@ class Committer:
         answer, self._answer = self._answer, None
         try:
             answer.result(WAIT_S if wait else 0)
+        except PartitionsAbsent as cause:
+            return self._leave_out(cause)
         except (CommitDeferred, BrokerUnavailable, FutureTimeoutError) as cause:
-            self._log.emit(CommitDeferredEvent(reason=_reason(cause)))
-            return _Result(Outcome.DEFERRED)
+            return self._defer(cause)
         except CommitRefused as cause:
             self._log.emit(CommitRefusedEvent(reason=str(cause)))
             return _Result(Outcome.REFUSED, str(cause))
+        self._absent.answered(self.offsets())
+        return _OK
+
+    def _defer(self, cause: BaseException) -> _Result:
+        self._log.emit(CommitDeferredEvent(reason=_reason(cause)))
+        return _Result(Outcome.DEFERRED)
+
+    def _leave_out(self, cause: PartitionsAbsent) -> _Result:
+        """The commit is done for all other partitions. All offsets go with the next one while these are kept."""
+        absent = frozenset(cause.partitions)
+        if self._absent.answered(self.offsets(), absent):
+            return self._defer(cause)
+        self._left_out = absent
+        if (event := self._absent.drop(absent)) is not None:
+            self._log.emit(event)
         return _OK
 
 
 _UNNAMED = _Result(Outcome.UNDELIVERED, "the group has a new generation, and does not name it")
-_OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the session may be over, and records were still on their way")
+_OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the membership may be over, and records were still on their way")
 
 
 def _reason(cause: BaseException) -> str:

@@ -333,7 +333,8 @@ class GroupMember:
         """Commit next input offsets in this generation, or in a streams group under this member's epoch.
 
         Raises ``CommitDeferred`` during a rebalance (in a streams group: if the coordinator has a newer epoch, which
-        has not arrived within ``timeout_s``; commit again), ``CommitRefused`` for a member that is no longer in the
+        has not arrived within ``timeout_s``; commit again), ``PartitionsAbsent`` if the brokers do not know some of the
+        partitions (all other offsets are committed), ``CommitRefused`` for a member that is no longer in the
         group, and until the tasks of a lost membership are dropped (``Lost``), and ``BrokerError``. Partition times are
         not committed: a Java member that goes on from here takes its time from the next record.
         """

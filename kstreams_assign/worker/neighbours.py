@@ -12,6 +12,7 @@ from kstreams_assign.errors import StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.input_offsets import Passed
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.committing import OffsetCommits
@@ -39,6 +40,8 @@ class Inputs(Protocol):
     def ends(self) -> Mapping[TopicPartition, int]: ...
 
     def is_at_end(self, partition: TopicPartition) -> bool: ...
+
+    def passed(self) -> Mapping[TopicPartition, Passed]: ...
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
 

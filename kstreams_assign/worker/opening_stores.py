@@ -53,15 +53,14 @@ def _open(
         timestamped=sub.timestamped - sub.in_memory,
         memory=memory,
         sources=sources,
-        logged=frozenset(changelogs),
+        changelogs={store: changelog.topic for store, changelog in changelogs.items() if store in kept},
     )
     if not in_memory:
         return on_disk
-    moved = {store: changelogs.get(store) for store in in_memory}
     try:
-        for store, changelog in moved.items():
-            on_disk.drop(store, changelog)
+        for store in in_memory:
+            on_disk.drop(store)
     except BaseException:
         on_disk.close()
         raise
-    return MixedStores(on_disk, moved, sources)
+    return MixedStores(on_disk, {store: changelogs.get(store) for store in in_memory}, sources)

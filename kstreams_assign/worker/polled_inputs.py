@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.input_offsets import Passed
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.time_order import Run, TimeOrder
 from kstreams_assign.worker.neighbours import Inputs
@@ -128,6 +129,10 @@ class PolledInputs:
     def ends(self) -> Mapping[TopicPartition, int]:
         """Return the end offsets of what is read, as far as they are known."""
         return self._client.ends()
+
+    def passed(self) -> Mapping[TopicPartition, Passed]:
+        """Return where no records lie behind the last that was polled, worked on or not."""
+        return self._client.passed()
 
     def _move(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget what was polled of these. The client fetches them again, if it reads them at all."""

@@ -92,7 +92,7 @@ class Processor:
         self._purging = purging
         self._log = log
         self._inbox = Inbox()
-        self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
+        self._engine = Tasks(config.commit_interval_ms, config.write_lease_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
         self._in_hand = StoresInHand(
             directory,
@@ -394,6 +394,9 @@ class Processor:
                 assert_never(effect)
 
     def _begin_commit(self) -> None:
+        for partition, passed in self._inputs.passed().items():
+            if (task := self._task_of.get(partition)) is not None:
+                self._running[task].offsets.pass_over(partition, passed)
         self._pauses.commit_begins()
         if (ended := self._commits.begin(self._running, self._in_hand.stores)) is not None:
             self._handle(ended)

@@ -33,6 +33,7 @@ from kstreams_assign.errors import (
     CommitDeferred,
     CommitRefused,
     MalformedUserData,
+    PartitionsAbsent,
     ShutdownRequested,
 )
 from kstreams_assign.events import (
@@ -214,7 +215,7 @@ class StreamsMember:
         """Commit next offsets at the present epoch; where the coordinator has a newer one, wait for that.
 
         Under the epoch of a later membership the coordinator would take offsets of tasks that are others' by then.
-        Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerUnavailable``.
+        Raises ``CommitDeferred``, ``PartitionsAbsent``, ``CommitRefused``, ``BrokerUnavailable``.
         """
         losses, deadline = self.losses, time.monotonic() + timeout_s
         while True:
@@ -225,6 +226,8 @@ class StreamsMember:
                 raise CommitRefused("commit offsets: the epoch is over")
             try:
                 return self._commits.commit(self._config.application_id, member, offsets, metadata)
+            except PartitionsAbsent:
+                raise
             except CommitDeferred:
                 if not self._await_other_epoch(member, deadline):
                     raise
@@ -259,8 +262,8 @@ class StreamsMember:
 
     def lease_left_s(self) -> float:
         """Seconds until the coordinator may give the tasks away; 0 for no member, negative once it may have."""
-        accepted_ms = self._engine.accepted_ms
-        return 0.0 if accepted_ms is None else (accepted_ms + self._config.session_timeout_ms - _now_ms()) / 1000
+        ends_ms = self._engine.lease_ends_ms(self._config.session_timeout_ms)
+        return 0.0 if ends_ms is None else (ends_ms - _now_ms()) / 1000
 
     def owns(self, partitions: Collection[TopicPartition]) -> bool:
         return self._assignments.owns(partitions)

@@ -53,7 +53,7 @@ class Timers:
         self._now_ms = now_ms
 
     def set(self, key: bytes, at_ms: int, name: str = "") -> None:
-        """Set a timer, in place of an earlier one of the key and name.
+        """Set a timer, in place of an earlier one of the key and name, also one that the batch at work has passed.
 
         It is due when its clock reaches ``at_ms`` (milliseconds since 1970); at once if that is past. Raises
         ``TypeError`` and ``ValueError`` for another key, time or name.
@@ -62,7 +62,7 @@ class Timers:
         self._queue.set(Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name), self._now_ms())
 
     def cancel(self, key: bytes, name: str = "") -> bool:
-        """Delete a timer, and return whether there was one that was not fired yet."""
+        """Delete a timer, also one that the batch at work has passed; return whether there was one not fired yet."""
         self._check(key, name)
         return self._queue.cancel(key, name)
 

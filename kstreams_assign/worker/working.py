@@ -162,7 +162,6 @@ class Working:
             read_committed=config.exactly_once,
             max_bytes=config.batch_bytes_max,
             buffer_bytes=config.memory.input_buffer_max_bytes,
-            reports_ends=any(flow.merges for flow in flows),
         )
         self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(

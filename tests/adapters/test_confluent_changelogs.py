@@ -23,6 +23,7 @@ from kstreams_assign.adapters.confluent.feed import Feed, Taken
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.restore.ports import ChangelogBatch
 from kstreams_assign.tasks.stamped import stamped
 from tests.adapters.confluent_cluster import (
     PATIENCE_S,
@@ -297,7 +298,7 @@ def test_an_offset_that_is_gone_or_never_was_is_told_once_and_not_read(broker, a
         future.result()
     reader.add({at: asked, other: 0})
     [batch] = until(lambda: reader.poll(0.2), bool)
-    assert batch == (at, [], asked, False)
+    assert batch == ChangelogBatch(at, [], asked, in_range=False)
     assert reader._feed._read == {other}
     put(broker, other, records(1))
     assert at not in Collected(reader).until_next({other: 1}).next
@@ -391,7 +392,7 @@ def test_a_partition_that_is_at_its_limit_and_out_of_range_is_not_read_on(monkey
     reader.bounds([at])
     reader.add({at: 3})
     monkeypatch.setattr(reader._feed, "take", lambda *_: Taken([], {at: 5}, {at: 3}))
-    assert reader.poll(0) == [(at, [], 3, False)]
+    assert reader.poll(0) == [ChangelogBatch(at, [], 3, in_range=False)]
     limit["at"] = 8
     assert reader.bounds([at]) == {at: (0, 10, None, 8)}
     assert reader._feed._read == set()

@@ -16,6 +16,7 @@ from kstreams_assign.adapters.confluent.feed import Taken
 from kstreams_assign.adapters.confluent.inputs import records_of
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.input_offsets import Passed
 from kstreams_assign.tasks.record import Record
 from tests.adapters.confluent_cluster import (
     PATIENCE_S,
@@ -307,7 +308,7 @@ def test_read_committed_passes_over_what_was_aborted(broker, admin):
 @pytest.mark.parametrize("read_committed", [True, False])
 def test_the_end_of_a_partition_is_known_behind_the_marker_of_a_transaction(broker, admin, read_committed):
     at, empty = (TopicPartition(new_topic(admin, 1), 0) for _ in range(2))
-    inputs = InputConsumer(broker, group_id="g", read_committed=read_committed, reports_ends=True)
+    inputs = InputConsumer(broker, group_id="g", read_committed=read_committed)
     inputs.add({at: 0, empty: 0})
     collected, producer = Collected(inputs), transactional(broker)
     for last in (0, 2):  # each marker takes an offset
@@ -316,8 +317,10 @@ def test_the_end_of_a_partition_is_known_behind_the_marker_of_a_transaction(brok
         producer.commit_transaction()
         collected.until_offset(at, last)
         until(collected.poll, lambda _: inputs.is_at_end(at) and inputs.is_at_end(empty))
+    assert inputs.passed() == {at: Passed(3, 4)}
     inputs.add({at: 0})
     assert not inputs.is_at_end(at), "it is read again"
+    assert inputs.passed() == {}
     until(collected.poll, lambda _: inputs.is_at_end(at))
     assert collected.offsets[at] == [0, 2, 0, 2]
     inputs.remove([at])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from uuid import uuid4
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
 
 from kstreams_assign.adapters.confluent import (
     ClusterAdmin,
@@ -24,9 +26,11 @@ from kstreams_assign.errors import (
     BrokerUnavailable,
     CommitRefused,
     ConfigError,
+    DeliveryFailed,
     KStreamsAssignError,
     RecordRefused,
     TaskMigrated,
+    TransactionAborted,
 )
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.local import LocalBroker
@@ -61,6 +65,17 @@ def make(broker: str) -> Iterator[Make]:
 @pytest.fixture
 def at(broker: str) -> TopicPartition:
     return TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)
+
+
+@pytest.fixture(scope="module")
+def expiring() -> Iterator[LocalBroker]:
+    """A broker that forgets a transactional id three seconds after its last transaction."""
+    settings = {
+        "transactional.id.expiration.ms": "3000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+    }
+    with LocalBroker(settings=settings) as broker:
+        yield broker
 
 
 def committed_values(broker: str, at: TopicPartition) -> list[bytes | None]:
@@ -186,6 +201,52 @@ def test_a_call_is_repeated_only_with_time_to_spare(make: Make) -> None:
         producer._call("try", 0.2, fail)
     (left_s,) = given_s
     assert 0 < left_s <= 0.2
+
+
+def test_a_producer_id_that_the_brokers_have_forgotten_makes_another_client(make: Make) -> None:
+    producer = make(uuid4().hex)
+    producer.begin(PATIENCE_S)
+
+    def fail(_client: object, _left_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING, "expired", txn_requires_abort=True))
+
+    with pytest.raises(TransactionAborted, match="expired"):
+        producer._call("try", PATIENCE_S, fail)
+    assert not producer.settled
+    producer.abort(PATIENCE_S)
+    producer.begin(PATIENCE_S)
+    assert producer.settled
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["offsets only", "a record"])
+def test_commits_go_on_after_the_transactional_id_has_expired(
+    expiring: LocalBroker, make: Make, *, writes: bool
+) -> None:
+    broker, group = expiring.bootstrap_servers, uuid4().hex
+    at = TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)
+    producer = make(uuid4().hex, group, broker)
+
+    def commit(offset: int) -> bool:
+        try:
+            producer.begin(PATIENCE_S)
+            if writes:
+                producer.produce(*at, b"k", b"%d" % offset)
+                producer.flush(PATIENCE_S)
+            producer.send_offsets({at: offset}, NO_MEMBER, PATIENCE_S)
+            producer.commit(PATIENCE_S)
+        except (TransactionAborted, DeliveryFailed):
+            producer.abort(PATIENCE_S)
+            return False
+        return True
+
+    until(lambda: commit(1), bool)
+    with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
+        until(lambda: [*admin.list_transactions().values()], lambda of_brokers: not any(of_brokers))
+    assert not commit(2), "the brokers have forgotten the producer id"
+    until(lambda: commit(2), bool)  # a slow machine may let the new one expire, too
+    assert committed_offset(broker, group, at) == 2
+    if writes:
+        assert committed_values(broker, at) == [b"1", b"2"]
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said(make: Make) -> None:

@@ -8,11 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
-from kafka.errors import CoordinatorNotAvailableError
+from kafka.errors import CoordinatorNotAvailableError, OffsetMetadataTooLargeError, UnknownTopicOrPartitionError
+from kafka.protocol.consumer import OffsetCommitResponse
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
-from kstreams_assign.errors import CommitRefused
+from kstreams_assign.adapters.kafka_python.absent_partitions import take_absent
+from kstreams_assign.adapters.kafka_python.streams_commits import check_commit
+from kstreams_assign.errors import CommitRefused, PartitionsAbsent
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, new_topic
 from tests.adapters.test_kafka_python_join_results import Protocol, until
@@ -86,3 +89,32 @@ def test_a_commit_that_is_tried_again_does_not_count_in_a_later_membership(
     assert member.committed() == 7
     member.commit(8)
     assert member.committed() == 8
+
+
+def test_partitions_that_do_not_exist_hold_up_no_others(member: Member) -> None:
+    absent = {TopicPartition(member.input.topic, 1): 3, TopicPartition("unknown-topic", 0): 4}
+    with pytest.raises(PartitionsAbsent, match=rf"do not know {member.input.topic}-1, unknown-topic-0") as deferred:
+        member.client.commit({member.input: 5, **absent}, PATIENCE_S)
+    assert deferred.value.partitions == absent.keys()
+    assert member.committed() == 5
+    member.commit(6)
+    assert member.committed() == 6
+
+
+def answer(**codes: int) -> OffsetCommitResponse:
+    """An answer with one partition a topic."""
+    made = OffsetCommitResponse.OffsetCommitResponseTopic
+    part = made.OffsetCommitResponsePartition
+    return OffsetCommitResponse(
+        topics=[
+            made(name=topic, partitions=[part(partition_index=0, error_code=code)]) for topic, code in codes.items()
+        ]
+    )
+
+
+def test_other_errors_go_before_partitions_that_do_not_exist() -> None:
+    mixed = answer(gone=UnknownTopicOrPartitionError.errno, large=OffsetMetadataTooLargeError.errno)
+    assert take_absent(mixed) == {TopicPartition("gone", 0)}
+    assert take_absent(mixed) == frozenset()
+    with pytest.raises(OffsetMetadataTooLargeError):
+        check_commit(answer(gone=UnknownTopicOrPartitionError.errno, large=OffsetMetadataTooLargeError.errno))

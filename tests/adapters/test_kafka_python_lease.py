@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 from kafka.coordinator.base import BaseCoordinator
 from kafka.coordinator.heartbeat import Heartbeat
+from kafka.errors import RebalanceInProgressError
 
 from kstreams_assign.adapters.clock import suspended_s
 from kstreams_assign.adapters.kafka_python.lease import Lease
 
-SESSION_S = 6.0
+SESSION_S, REBALANCE_S = 6.0, 60.0
 
 
 class Refused(Exception):
@@ -34,14 +36,27 @@ def coordinator(now) -> SimpleNamespace:  # noqa: ARG001  # time stands before a
     def process(response: bytes, send_time: float) -> bytes:  # noqa: ARG001  # kafka-python's signature
         if response == b"no":
             raise Refused
+        if response == b"rebalance":
+            raise RebalanceInProgressError
         return response
 
-    return SimpleNamespace(heartbeat=Heartbeat(), _process_sync_group_response=process)
+    return SimpleNamespace(
+        heartbeat=Heartbeat(), _process_sync_group_response=process, _handle_heartbeat_response=process
+    )
 
 
 @pytest.fixture
 def lease(coordinator) -> Lease:
-    return Lease(coordinator, SESSION_S)
+    return Lease(coordinator, SESSION_S, REBALANCE_S)
+
+
+def beat(coordinator, now, *, answer=b"ok", after_s=0.0):
+    """Send a heartbeat and handle its answer, as ``BaseCoordinator._do_heartbeat`` does."""
+    coordinator.heartbeat.sent_heartbeat()
+    sent_s = now.s
+    now.s += after_s
+    with suppress(RebalanceInProgressError, Refused):
+        coordinator._handle_heartbeat_response(answer, sent_s)
 
 
 def test_there_is_none_before_the_group_answered(lease, coordinator):
@@ -51,9 +66,7 @@ def test_there_is_none_before_the_group_answered(lease, coordinator):
 
 
 def test_an_answer_that_lay_in_the_socket_while_the_process_slept_renews_nothing(lease, coordinator, now):
-    coordinator.heartbeat.sent_heartbeat()
-    now.s += SESSION_S + 1
-    coordinator.heartbeat.received_heartbeat()
+    beat(coordinator, now, after_s=SESSION_S + 1)
     assert lease.left_s() == -1
 
 
@@ -66,15 +79,13 @@ def test_sync_group_counts_from_its_sending_and_a_refused_one_does_not(lease, co
 
 
 def test_the_newest_counts(lease, coordinator, now):
-    coordinator.heartbeat.sent_heartbeat()
-    coordinator.heartbeat.received_heartbeat()
+    beat(coordinator, now)
     coordinator._process_sync_group_response(b"tasks", now.s - 3)
     assert lease.left_s() == SESSION_S
 
 
 def test_a_suspended_machine_uses_up_its_lease_although_its_clock_stood_still(lease, coordinator, now):
-    coordinator.heartbeat.sent_heartbeat()
-    coordinator.heartbeat.received_heartbeat()
+    beat(coordinator, now)
     now.s += 1
     now.suspended_s += SESSION_S
     assert lease.left_s() == -1
@@ -82,8 +93,9 @@ def test_a_suspended_machine_uses_up_its_lease_although_its_clock_stood_still(le
 
 def test_an_answer_that_lay_in_the_socket_while_the_machine_was_suspended_renews_nothing(lease, coordinator, now):
     coordinator.heartbeat.sent_heartbeat()
+    sent_s = now.s
     now.suspended_s += 100
-    coordinator.heartbeat.received_heartbeat()
+    coordinator._handle_heartbeat_response(b"ok", sent_s)
     assert lease.left_s() == SESSION_S - 100
 
 
@@ -91,8 +103,7 @@ def test_after_a_suspension_the_next_answered_heartbeat_counts_in_full(lease, co
     coordinator.heartbeat.sent_heartbeat()
     now.suspended_s += 100
     now.s += 1
-    coordinator.heartbeat.sent_heartbeat()
-    coordinator.heartbeat.received_heartbeat()
+    beat(coordinator, now)
     assert lease.left_s() == SESSION_S
 
 
@@ -106,11 +117,48 @@ def test_a_sync_group_of_which_it_is_not_known_whether_it_left_before_the_suspen
     assert lease.left_s() == SESSION_S - 2
 
 
+def test_heartbeats_during_a_rebalance_renew_the_session_and_not_the_time_to_join(coordinator, now):
+    lease = Lease(coordinator, SESSION_S, 10.0)
+    beat(coordinator, now)
+    for _ in range(4):
+        now.s += 2
+        beat(coordinator, now, answer=b"rebalance")
+    assert lease.left_s() == 2
+    now.s += 3
+    beat(coordinator, now, answer=b"rebalance")
+    assert lease.left_s() == -1
+    coordinator._process_sync_group_response(b"tasks", now.s)
+    assert lease.left_s() == SESSION_S
+
+
+def test_a_member_that_slept_through_a_rebalance_has_no_lease_although_its_session_lasts(coordinator, now):
+    lease = Lease(coordinator, 45.0, 10.0)
+    beat(coordinator, now)
+    now.s += 31
+    assert lease.left_s() == -21
+    beat(coordinator, now, answer=b"rebalance")
+    assert lease.left_s() == -21
+
+
+def test_a_suspension_uses_up_the_time_to_join_too(coordinator, now):
+    lease = Lease(coordinator, 45.0, 10.0)
+    beat(coordinator, now)
+    now.suspended_s += 30
+    assert lease.left_s() == -20
+
+
+def test_a_refused_heartbeat_renews_nothing(lease, coordinator, now):
+    beat(coordinator, now)
+    now.s += 1
+    beat(coordinator, now, answer=b"no")
+    assert lease.left_s() == SESSION_S - 1
+
+
 def test_this_machine_tells_its_suspensions():
     assert suspended_s() >= -0.01
 
 
 def test_kafka_python_still_calls_what_is_watched():
     assert callable(BaseCoordinator._process_sync_group_response)
-    assert callable(Heartbeat.received_heartbeat)
+    assert callable(BaseCoordinator._handle_heartbeat_response)
     assert callable(Heartbeat.sent_heartbeat)

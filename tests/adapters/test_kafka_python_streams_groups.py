@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
 
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.kafka_python import describes_groups, streams_coordinator, streams_groups
-from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, PartitionsAbsent
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import (
     Endpoint,
     StreamsHeartbeatRequest,
@@ -100,6 +103,20 @@ def test_a_coordinator_that_is_forgotten_is_looked_up_again(broker: str) -> None
         coordinator._admin.forget_coordinator(group)
         again = coordinator.heartbeat(StreamsHeartbeatRequest(group, answer.member_id, answer.member_epoch))
         assert not again.error_code
+        coordinator.heartbeat(StreamsHeartbeatRequest(group, answer.member_id, -1))
+
+
+def test_partitions_that_do_not_exist_hold_up_no_commit_of_others(broker: str) -> None:
+    group, topic = "adapter-absent", "adapter-absent-in"
+    ClusterAdmin(broker).create_topics({topic: 1}, SECONDS)
+    there, absent = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with streams_coordinator(broker) as coordinator, closing(CommittedOffsets(broker, None, group_id=group)) as offsets:
+        answer = join(coordinator, group, topic)
+        member = MemberId(answer.member_epoch, answer.member_id, None)
+        with pytest.raises(PartitionsAbsent) as deferred:
+            coordinator.commit(group, member, {there: 5, absent: 6}, {})
+        assert deferred.value.partitions == {absent}
+        assert offsets.read([there], SECONDS) == {there: 5}
         coordinator.heartbeat(StreamsHeartbeatRequest(group, answer.member_id, -1))
 
 

@@ -41,7 +41,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> Feed:
 
 
 def consumer() -> inputs.InputConsumer:
-    return inputs.InputConsumer("localhost:1", group_id="g", reports_ends=True)
+    return inputs.InputConsumer("localhost:1", group_id="g")
 
 
 def test_an_end_that_was_reached_is_old_news_while_more_has_arrived_than_was_taken(feed: Feed) -> None:

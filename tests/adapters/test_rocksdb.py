@@ -122,27 +122,29 @@ def test_a_store_that_a_topology_dropped_and_took_back_is_still_whole(path):
 
 
 def test_a_store_that_is_kept_elsewhere_now_is_dropped_with_its_offset_and_the_others_stay(path):
+    changelogs = {"counts": COUNTS.topic, "totals": TOTALS.topic}
     for _ in range(2):  # it may come back
-        stores = open_task_stores(path, ["counts", "totals"], timestamped=frozenset({"totals"}))
+        stores = open_task_stores(path, list(changelogs), timestamped=frozenset({"totals"}), changelogs=changelogs)
         stores.write({"counts": [(b"k", b"v")], "totals": [(b"k", b"v")]}, {COUNTS: 3, TOTALS: 5})
         stores.identify({COUNTS.topic: "a", TOTALS.topic: "b"})
-        stores.drop("totals", TOTALS)
-        stores.drop("totals", TOTALS)
+        stores.drop("totals")
+        stores.drop("totals")
         with pytest.raises(StateError, match="no 'totals'"):
             stores.get("totals", b"k")
         stores.close()
         stores = open_task_stores(path, ["counts", "totals"])  # without timestamps: nothing is left of it
         assert (stores.get("counts", b"k"), stores.get("totals", b"k")) == (b"v", None)
         assert (stores.offsets(), stores.identities()) == ({COUNTS: 3}, {COUNTS.topic: "a"})
-        stores.drop("totals", None)
+        stores.drop("totals")
         stores.close()
 
 
-def test_a_process_that_dies_after_the_first_step_of_a_drop_has_dropped_the_store(path, stores, monkeypatch):
+def test_a_process_that_dies_after_the_first_step_of_a_drop_has_dropped_the_store(path, monkeypatch):
+    stores = open_task_stores(path, ["counts", "totals"], changelogs={"totals": TOTALS.topic})
     stores.write({"totals": [(b"k", b"v")]}, {TOTALS: 5})
     monkeypatch.setattr(type(stores), "_drop_handles", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        stores.drop("totals", TOTALS)
+        stores.drop("totals")
     monkeypatch.undo()
     stores.close()
     reopened = open_task_stores(path, ["counts", "totals"])

@@ -25,8 +25,9 @@ from kstreams_assign.client_settings.names import LIBRDKAFKA, PROPERTIES
 from kstreams_assign.client_settings.rules import _FIXED, _NARROWER, _REFUSED
 from kstreams_assign.errors import ConfigError
 
-AT_LEAST_ONCE = MemberTimes(exactly_once=False, session_timeout_ms=45_000)
-EXACTLY_ONCE = MemberTimes(exactly_once=True, session_timeout_ms=45_000)
+AT_LEAST_ONCE = MemberTimes(exactly_once=False, session_timeout_ms=45_000, max_poll_interval_ms=300_000)
+SHORT_CALLS = AT_LEAST_ONCE._replace(max_poll_interval_ms=9_000)
+EXACTLY_ONCE = AT_LEAST_ONCE._replace(exactly_once=True)
 
 
 def listed(folder: Path) -> dict[str, tuple[str, str, str]]:
@@ -168,6 +169,13 @@ def test_what_kafka_python_lacks_is_refused_only_where_it_is_used():
             "30000",
             "30001",
             "at most 30000: two thirds of session_timeout_ms = 45000",
+        ),
+        (
+            SHORT_CALLS,
+            "message.timeout.ms",
+            "6000",
+            "6001",
+            "at most 6000: two thirds of max_poll_interval_ms = 9000",
         ),
         (AT_LEAST_ONCE, "delivery.timeout.ms", "1", "30001", "client: delivery.timeout.ms = '30001'"),
         (AT_LEAST_ONCE, "message.timeout.ms", "30000", "0", "from 1 to 2147483647, as 0 would wait for ever"),

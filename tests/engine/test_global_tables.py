@@ -88,6 +88,15 @@ def test_a_table_that_is_ready_says_how_many_offsets_it_has_read():
     assert tables.handle(ReadsAllowed("t"), 0) == [AnnounceReady("t", 4)]
 
 
+def test_a_table_whose_topic_loses_its_last_records_while_it_is_read_may_be_read_at_the_new_end():
+    """After an unclean election, or a crash of a broker that had the only replica. No later record need come."""
+    tables = reading()
+    assert tables.handle(Progressed("t", at((3, 5), (0, 9))), 0) == []
+    assert tables.handle(Progressed("t", at((3, 5), (2, 4))), 0) == []
+    assert tables.handle(Progressed("t", at((5, 5), (3, 7))), 0) == []
+    assert tables.handle(Progressed("t", at((5, 5), (4, 7))), 0) == [AllowReads("t")]
+
+
 def test_all_tables_are_ready_when_the_last_one_is():
     tables = ready()
     tables.handle(Added("u", 1), 0)
@@ -213,7 +222,10 @@ class Twin:
         ]
         life = self.happened[since[-1] + 1 if since else 0 :]
         reports = [event.progress.partitions for event in life if isinstance(event, Progressed)]
-        return any(all(later[name].position >= first.end for name, first in reports[0].items()) for later in reports)
+        return any(
+            all(at.position >= min(report[name].end for report in reports[: n + 1]) for name, at in later.items())
+            for n, later in enumerate(reports)
+        )
 
 
 class Played:
@@ -256,6 +268,7 @@ LOSSES = (StartedOver("t", "wiped"), StoresFailed("t", DAMAGE), ReadFailed("t", 
 HAPPENINGS = st.one_of(
     st.tuples(st.just("read"), st.integers(0, 1), st.integers(1, 6)),
     st.tuples(st.just("grow"), st.integers(0, 1), st.integers(1, 6)),
+    st.tuples(st.just("cut"), st.integers(0, 1), st.integers(1, 6)),
     st.sampled_from([*LOSSES, StoresFailed("t", FULL_DISK), ReadFailed("t", FULL_DISK)]),
 )
 
@@ -270,6 +283,8 @@ def test_a_table_may_be_read_exactly_when_the_twin_says_so(happenings):
                 played.positions[partition] = min(end, played.positions[partition] + count)
             case ("grow", partition, count):
                 played.ends[partition] += count
+            case ("cut", partition, count):
+                played.ends[partition] = max(played.positions[partition], played.ends[partition] - count)
             case loss if loss in LOSSES:
                 played.lose(loss)
             case failure:

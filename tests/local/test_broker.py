@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, leftovers
@@ -122,6 +122,23 @@ def test_a_certificate_for_another_name_is_refused_at_once():
     other = Path(__file__).parent.with_name("other_tls.pem")
     with pytest.raises(LocalBrokerError, match=r"other_tls\.pem: must be a self-signed certificate for 127\.0\.0\.1"):
         LocalBroker(tls=other).start()
+
+
+OLDER_THAN_MS = {  # settings of the caller -> the age at which records are deleted
+    (): "-1",
+    (("log.retention.hours", "1"),): "3600000",
+    (("log.retention.minutes", "5"),): "300000",
+    (("log.retention.ms", "7000"),): "7000",
+}
+
+
+@pytest.mark.parametrize("settings", OLDER_THAN_MS, ids=str)
+def test_no_record_is_deleted_for_its_age_unless_the_caller_says_so(settings):
+    with LocalBroker(settings=dict(settings)) as running:
+        topic = ConfigResource(ConfigResource.Type.TOPIC, topic_made(running.bootstrap_servers))
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        described = admin.describe_configs([topic])[topic].result(PATIENCE_S)
+    assert described["retention.ms"].value == OLDER_THAN_MS[settings]
 
 
 def topic_made(address: str) -> str:

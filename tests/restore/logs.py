@@ -58,6 +58,8 @@ class LogReader:
         self.leaderless: set = set()
         self.late: dict = {}
         """Partition -> an offset asked for before it was added again; the next poll brings the answer: out of range."""
+        self.unreadable: dict = {}
+        """Partition -> the offset at which its records are damaged."""
         self.now_ms = 0
 
     def add(self, positions) -> None:
@@ -104,7 +106,12 @@ class LogReader:
         if not log.first <= at <= log.end:
             return self._stopped(partition, at)
         readable = log.entries[: min(log.end - log.held_back, log.end if log.limit is None else log.limit) - log.first]
-        entries = readable[at - log.first :][: self.batch_records]
+        damaged_at = self.unreadable.get(partition)
+        if at == damaged_at:
+            del self.positions[partition]
+            return ChangelogBatch(partition, [], at, unreadable=f"{partition} is damaged at {at}")
+        entries = readable[: None if damaged_at is None else damaged_at - log.first]
+        entries = entries[at - log.first :][: self.batch_records]
         if not entries:
             return None
         self.positions[partition] = at + len(entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.input_offsets import InputOffsets
+from kstreams_assign.tasks.input_offsets import InputOffsets, Passed
 
 A, B, OTHER = (TopicPartition("words", partition) for partition in range(3))
 
@@ -27,3 +27,21 @@ def test_newer_work_replaces_a_deferred_offset() -> None:
     offsets = InputOffsets({A: 3}, {A: 7}, {A: 3})
     assert offsets.take() == {A: 7}
     assert offsets == InputOffsets({A: 7})
+
+
+def test_offsets_without_records_are_committed_once_all_before_them_is_done() -> None:
+    behind = Passed(3, 5)
+    offsets = InputOffsets({A: 1, B: 3})
+    for partition in (A, B, OTHER):
+        offsets.pass_over(partition, behind)
+    assert offsets == InputOffsets({A: 1, B: 3}, {}, {B: 5}), "the records of A are not done"
+    offsets.handled[A] = 3
+    offsets.pass_over(A, behind)
+    assert offsets.take() == {A: 5, B: 5}
+
+
+def test_offsets_without_records_wait_for_work_that_was_put_off() -> None:
+    offsets = InputOffsets({A: 1, B: 1}, {A: 2}, {A: 3, B: 3})
+    offsets.pass_over(A, Passed(3, 5))
+    offsets.pass_over(B, Passed(3, 5))
+    assert offsets == InputOffsets({A: 1, B: 1}, {A: 2}, {A: 3, B: 5})

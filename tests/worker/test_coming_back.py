@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -74,6 +75,23 @@ def test_a_process_killed_again_and_again_removes_all_its_dead_members(app: App,
     last = start(1)
     last.until_running(PARTITIONS // 2)
     assert last.seconds < SESSION_MS / 1000 / 2
+
+
+def test_a_process_on_a_copy_of_the_directory_leaves_the_living_one_in_the_group(app: App, start: Start) -> None:
+    """As ``cp -r`` or a backup makes it: the copy has the same process id and the same list of members.
+
+    The original hears late of the copy's join, which therefore waits for it, as it would for a dead member.
+    """
+    original = start(1, heartbeat_interval_ms=5_000)
+    original.until_running(PARTITIONS)
+    was, there = app.folder / "state-1" / app.name, app.folder / "state-2" / app.name
+    there.mkdir(parents=True)
+    for file in ("process", "members"):
+        shutil.copy(was / file, there)
+    copy = start(2)
+    copy.until_running(PARTITIONS // 2)
+    original.until_running(PARTITIONS // 2)
+    assert (copy.named("predecessor_removed"), original.named("lost")) == ([], [])
 
 
 def test_a_member_that_is_not_there_any_more_is_no_trouble(app: App) -> None:

@@ -84,6 +84,7 @@ JSON_FIELDS = {
     "global_table_stopped": "reason table retry_ms",
     "global_table_rebuilt": "reason table",
     "commit_deferred": "reason",
+    "offsets_dropped": "warnings partitions",
     "commit_refused": "reason",
     "delivery_failed": "reason warnings",
     "transaction_aborted": "reason tasks",

@@ -146,6 +146,18 @@ def test_all_partitions_are_in_the_table_before_it_may_be_read_and_then_it_follo
     assert rig.status() == GlobalTableView("t", "topic", True, rig.status().lag)
 
 
+def test_a_topic_that_loses_its_last_records_while_it_is_read_does_not_hold_up_the_table(rig):
+    log = rig.topics.logs[P0]
+    log.held_back = 4
+    rig.turn_until(lambda: rig.topics.positions == {P0: 3, P1: 5})
+    assert not rig.status().ready
+    del log.entries[3:]
+    log.held_back = 0
+    rig.until_ready()
+    assert rig.held() == dict(records(3) + records(5, 100))
+    assert rig.reported(GlobalTableRebuiltEvent) == []
+
+
 def test_a_restart_goes_on_from_the_kept_offsets_also_where_a_partition_is_empty(rig):
     """One store has all partitions, so entries without an offset of an empty partition are no orphans."""
     rig.topics.logs[P2] = Log(topic_id="a")

@@ -15,6 +15,7 @@ from typing import cast
 from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
+from kstreams_assign.adapters.confluent.faults import UnreadableRecords
 from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, BUFFER_BYTES, Feed, Taken, offset_of, runs
 from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
@@ -100,7 +101,10 @@ class ConfluentChangelogReader:
         """Whatever has arrived, at most one batch a partition. Records without a key are passed over, as Java does."""
         deadline = time.monotonic() + timeout_s
         while True:
-            taken = self._within_limits(self._feed.take(self._max_records, max(0.0, deadline - time.monotonic())))
+            try:
+                taken = self._within_limits(self._feed.take(self._max_records, max(0.0, deadline - time.monotonic())))
+            except UnreadableRecords as cause:
+                return [self._unreadable(cause)]
             batches = {**self._batches(taken), **self._gone(taken)}
             # An end that is known already is no news.
             if batches or time.monotonic() >= deadline:
@@ -179,6 +183,10 @@ class ConfluentChangelogReader:
         for partition in taken.out_of_range:
             self._next.pop(partition, None)
         return {p: ChangelogBatch(p, [], asked, in_range=False) for p, asked in taken.out_of_range.items()}
+
+    def _unreadable(self, cause: UnreadableRecords) -> ChangelogBatch:
+        next_offset = self._next.pop(cause.partition, cause.offset)
+        return ChangelogBatch(cause.partition, [], next_offset, unreadable=str(cause))
 
 
 def _by_partition(

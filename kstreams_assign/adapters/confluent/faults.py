@@ -13,12 +13,23 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, TaskMigrated
+from kstreams_assign.model import TopicPartition
 
 PARTITION_EOF = KafkaError._PARTITION_EOF
 """No error: a reader has come to the end of a partition."""
 
 OFFSET_GONE = KafkaError._AUTO_OFFSET_RESET
 """The offset asked for is out of range, with ``auto.offset.reset=error``."""
+
+UNREADABLE = frozenset(
+    {
+        KafkaError._BAD_MSG,  # a checksum fails
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._NOT_IMPLEMENTED,  # the batch has an unknown format
+        KafkaError.INVALID_MSG,  # the broker itself finds its log damaged
+    }
+)
+"""A batch of records cannot be read. librdkafka reads on behind it, or from any offset."""
 
 ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """There is no such topic or partition, says the broker or the metadata that it sent."""
@@ -99,6 +110,18 @@ PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """The client dropped the record, for example as its transaction had failed."""
 
 TOO_LARGE = frozenset(code for code, remedy in REMEDIES.items() if remedy == _TOO_LARGE)
+
+
+class UnreadableRecords(BrokerError):
+    """Records of ``partition`` cannot be read from ``offset`` on, however often they are fetched from this broker."""
+
+    def __init__(self, partition: TopicPartition, offset: int, error: KafkaError) -> None:
+        super().__init__(
+            f"{partition} cannot be read from offset {offset} on: {describe(error)}; let a broker whose replica is "
+            "intact lead the partition"
+        )
+        self.partition = partition
+        self.offset = offset
 
 
 def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:

@@ -14,7 +14,15 @@ from typing import NamedTuple, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kstreams_assign.adapters.confluent.faults import OFFSET_GONE, PARTITION_EOF, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.faults import (
+    OFFSET_GONE,
+    PARTITION_EOF,
+    PASSING,
+    UNREADABLE,
+    UnreadableRecords,
+    fault,
+    translating,
+)
 from kstreams_assign.adapters.confluent.settings import Setting, made, merged
 from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.client_settings import read_committed as asks_read_committed
@@ -40,6 +48,10 @@ _SAMPLE_RECORDS = 32
 _LEARN_S = 0.5
 _LEARN_SINGLY_MAX = 4
 
+_TUNING: Mapping[str, Setting] = {
+    # As in Java's consumer. By default librdkafka passes on the records of a batch whose checksum fails.
+    "check.crcs": True,
+}
 _NEEDED: Mapping[str, Setting] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -95,7 +107,7 @@ class Feed:
     ) -> None:
         min_messages = int(tuning.get("queued.min.messages", 100_000))
         message_bytes = int((client or {}).get("message.max.bytes", 0))
-        tuning = {**tuning, **_queue_settings(buffer_bytes, min_messages, message_bytes)}
+        tuning = {**_TUNING, **tuning, **_queue_settings(buffer_bytes, min_messages, message_bytes)}
         isolation = "read_committed" if read_committed or asks_read_committed(client or {}) else "read_uncommitted"
         ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
         settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, tuning, ours)
@@ -104,6 +116,7 @@ class Feed:
         self._paused: set[TopicPartition] = set()
         self._known: set[str] = set()
         self._fault: KStreamsAssignError | None = None
+        self._unreadable: dict[TopicPartition, UnreadableRecords] = {}
         self._max_bytes = max_bytes
         self._record_bytes = max_bytes / _FIRST_RECORDS
 
@@ -118,7 +131,10 @@ class Feed:
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading; what was fetched of them is dropped. Partitions that are not read are ignored."""
-        leaving = self._read.intersection(partitions)
+        asked = list(partitions)
+        for partition in asked:
+            self._unreadable.pop(partition, None)
+        leaving = self._read.intersection(asked)
         if leaving:
             # librdkafka would keep them paused when they come again.
             self.resume(leaving)
@@ -143,11 +159,10 @@ class Feed:
 
         At most ``max_records``, and about ``max_bytes``: the number is estimated from the records taken before.
         Raises ``BrokerError`` for an error that does not pass by itself (not authorized), after the records before it
-        were taken. A partition that does not exist just brings nothing: librdkafka waits for it without a word.
+        were taken, and ``UnreadableRecords`` for each partition that is no longer read because of that. A partition
+        that does not exist just brings nothing: librdkafka waits for it without a word.
         """
-        if self._fault is not None:
-            error, self._fault = self._fault, None
-            raise error
+        self._raise_noted()
         max_records = max(1, min(max_records, _CONSUME_MAX, int(self._max_bytes / self._record_bytes)))
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout. Each call lets go of Python's lock,
@@ -160,6 +175,13 @@ class Feed:
         taken = self._without_events(messages) if any(map(Message.error, messages)) else Taken(messages, {}, {})
         self._measure(taken.messages)
         return taken if len(messages) < max_records else taken._replace(is_all=False)
+
+    def _raise_noted(self) -> None:
+        if self._unreadable:
+            raise self._unreadable.pop(next(iter(self._unreadable)))
+        if self._fault is not None:
+            error, self._fault = self._fault, None
+            raise error
 
     def _measure(self, messages: list[Message]) -> None:
         """Learn how large records are, from a sample; what was learned before counts half as much each time."""
@@ -200,13 +222,20 @@ class Feed:
 
     def _without_events(self, messages: list[Message]) -> Taken:
         taken = Taken([], {}, {})
+        unreadable: dict[TopicPartition, UnreadableRecords] = {}
         for message in messages:
             error = message.error()
+            if unreadable and partition_of(message) in unreadable:
+                continue
             if error is None:
                 taken.messages.append(message)
+            elif error.code() in UNREADABLE and message.topic():
+                at = partition_of(message)
+                unreadable[at] = UnreadableRecords(at, offset_of(message), error)
             else:
                 self._note(message, error, taken)
-        self.remove(taken.out_of_range)
+        self.remove([*taken.out_of_range, *unreadable])
+        self._unreadable |= unreadable
         return taken
 
     def _note(self, message: Message, error: KafkaError, taken: Taken) -> None:
@@ -215,7 +244,7 @@ class Feed:
             taken.ends[partition_of(message)] = offset_of(message)
         elif code == OFFSET_GONE:
             taken.out_of_range[partition_of(message)] = offset_of(message)
-        elif code not in PASSING:
+        elif code not in PASSING and self._fault is None:
             self._fault = fault(error, f"read {message.topic()}-{message.partition()}" if message.topic() else "read")
 
     def close(self) -> None:

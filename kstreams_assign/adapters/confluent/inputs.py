@@ -18,6 +18,7 @@ from kstreams_assign.adapters.confluent.headers import headers_of, readable_head
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.input_offsets import Passed
 from kstreams_assign.tasks.record import Headers, Record
 
 _TUNING: Mapping[str, Setting] = {
@@ -37,8 +38,7 @@ class InputConsumer:
     """Reads input partitions at given offsets. Used by one thread.
 
     ``max_bytes`` bounds what one ``poll`` brings, roughly, as records have to be taken before their size is known;
-    ``buffer_bytes`` bounds what is fetched ahead. ``reports_ends``: let ``is_at_end`` know of ends behind markers of
-    transactions, too, which takes an event of the client for each end that is reached.
+    ``buffer_bytes`` bounds what is fetched ahead.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class InputConsumer:
         read_committed: bool = False,
         max_bytes: int = BATCH_BYTES_MAX,
         buffer_bytes: int = BUFFER_BYTES,
-        reports_ends: bool = False,
     ) -> None:
         self._feed = Feed(
             bootstrap_servers,
@@ -58,7 +57,7 @@ class InputConsumer:
             group_id=group_id,
             read_committed=read_committed,
             tuning=_TUNING,
-            needed={"enable.partition.eof": reports_ends},
+            needed={"enable.partition.eof": True},
             max_bytes=max_bytes,
             buffer_bytes=buffer_bytes,
         )
@@ -96,7 +95,8 @@ class InputConsumer:
 
         Raises ``OffsetOutOfRange`` for partitions whose position the broker no longer holds, once everything read
         before has been handed out; they are removed, and may be added again elsewhere.
-        Raises ``BrokerError`` for what waiting does not mend. A broker out of reach just brings nothing.
+        Raises ``BrokerError`` for what waiting does not mend, such as damaged records: those before were handed out,
+        and their partition is removed. A broker out of reach just brings nothing.
         """
         if self._gone:  # what was read before has been handed out, and the feed brings no more of these
             self._raise_gone()
@@ -128,6 +128,15 @@ class InputConsumer:
         if reached >= next_offset and (self._took_all or end is None or end <= reached):
             return True
         return end == next_offset and (partition not in self._unfetched or end != self._unfetched[partition])
+
+    def passed(self) -> dict[TopicPartition, Passed]:
+        """Return where no records lie: behind the last that was brought, up to an end that was reached.
+
+        Markers of transactions, aborted records and what compaction has removed take offsets there.
+        """
+        read = self._reached.keys() & self._next.keys()
+        passed = {partition: Passed(self._next[partition], self._reached[partition]) for partition in read}
+        return {partition: each for partition, each in passed.items() if each.after < each.to}
 
     def close(self) -> None:
         self._feed.close()

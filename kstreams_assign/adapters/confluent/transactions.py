@@ -71,6 +71,9 @@ class TransactionalProducer(RecordProducer):
     time. ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction;
     the successor of its tasks waits as long. Raises ``ConfigError`` if this librdkafka writes group metadata in a form
     that is not known here.
+
+    The brokers forget a producer id after ``transactional.id.expiration.ms`` without a transaction. librdkafka 2.16
+    keeps such an id if the transaction has only offsets, and could never commit again: it is replaced.
     """
 
     def __init__(
@@ -222,7 +225,7 @@ class TransactionalProducer(RecordProducer):
 
     def _verdict(self, error: KafkaError, about: str) -> KStreamsAssignError:
         code = error.code()
-        self._spoiled |= error.fatal()
+        self._spoiled |= error.fatal() or code == KafkaError.INVALID_PRODUCER_ID_MAPPING
         if code in _FORBIDDEN:
             return BrokerError(f"{about}: {describe(error)}: {_FORBIDDEN[code]}")
         if code in _STALE:

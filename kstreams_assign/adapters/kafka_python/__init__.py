@@ -3,6 +3,7 @@
 ``membership`` joins a group and carries commits; ``committed_metadata`` reads what stands beside them; ``admin``
 takes members out; ``groups`` asks about any group, for the raw bytes of its members, which no other client hands out;
 ``streams_groups`` asks the coordinator of a streams group, ``streams_commits`` has the form of its commits;
+``absent_partitions`` reads which partitions a commit left out;
 ``connections`` mends how it connects, ``join_results`` how it joins; ``settings`` translates librdkafka's names,
 ``faults`` errors. confluent-kafka moves the records.
 """

@@ -7,8 +7,9 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
 it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
 and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
-topics without asking for them, ``_handle_heartbeat_response``, which alone learns that a static member is fenced, and
-``_send_offset_commit_request``, which is tried again in whatever generation is then the newest.
+topics without asking for them, ``_handle_heartbeat_response``, which alone learns that a static member is fenced,
+``_send_offset_commit_request``, which is tried again in whatever generation is then the newest, and
+``_handle_offset_commit_response``, which has it tried again where a partition does not exist.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
 ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
@@ -29,6 +30,7 @@ from kafka.errors import CommitFailedError, FencedInstanceIdError, RetriableErro
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
+from kstreams_assign.adapters.kafka_python.absent_partitions import refuse_absent, take_absent
 from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
@@ -133,7 +135,9 @@ class GroupClient:
                 raise
         self._coordinator = self._consumer._coordinator
         self._coordinator._cluster.add_listener(self._metadata_read)
-        self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
+        self._lease = Lease(
+            self._coordinator, settings["session_timeout_ms"] / 1000, settings["max_poll_interval_ms"] / 1000
+        )
         self._refusals = session_refused(settings["session_timeout_ms"])
         _read_foreign_bytes(self._coordinator, assignor)
         self._failures: dict[str, CoordinatorFailed] = {}
@@ -144,6 +148,7 @@ class GroupClient:
         self._fenced: FencedInstanceIdError | None = None
         self._notice_refusals()
         self._end_commits_with_the_membership()
+        self._leave_out_absent_partitions()
 
     def _subscribe(self, assignor: _StreamAssignor, pattern: str | None) -> None:
         listener = _LostListener(self._lose)
@@ -176,6 +181,17 @@ class GroupClient:
             await send(offsets)
 
         self._coordinator._send_offset_commit_request = send_offset_commit_request
+
+    def _leave_out_absent_partitions(self) -> None:
+        """See that no commit is tried again because of partitions that do not exist: it is done for all others."""
+        handle = self._coordinator._handle_offset_commit_response
+
+        def handle_offset_commit_response(offsets: Any, send_time: float, response: Any) -> None:
+            absent = take_absent(response)
+            handle(offsets, send_time, response)  # raises for other errors
+            refuse_absent(absent)
+
+        self._coordinator._handle_offset_commit_response = handle_offset_commit_response
 
     def _notice_refusals(self) -> None:
         """Report each at once: a rebalance, a generation that is over, and, where the client says nothing, fencing."""
@@ -301,8 +317,9 @@ class GroupClient:
     def lease_left_s(self) -> float:
         """Seconds until the broker may give this member's tasks away; negative once it may have.
 
-        Counted from when the last answered heartbeat was sent. While a join is under way
-        the broker keeps the member, so the result is too small at worst.
+        It ends a session after the newest answered heartbeat was sent, or ``max_poll_interval_ms`` after the newest
+        that was answered without a rebalance. While a join is under way the broker keeps the member, so the result is
+        too small at worst.
         """
         return 0.0 if self._coordinator._generation.is_lost() else self._lease.left_s()
 
@@ -314,8 +331,9 @@ class GroupClient:
     ) -> None:
         """Commit next offsets under this generation, with their ``metadata``, and wait for the answer.
 
-        Raises ``CommitDeferred`` during a rebalance (nothing was sent), ``CommitRefused`` where the generation is
-        over, ``BrokerUnavailable`` without an answer in time.
+        Raises ``CommitDeferred`` during a rebalance (nothing was sent), ``PartitionsAbsent`` where the brokers do not
+        know partitions, ``CommitRefused`` where the generation is over, ``BrokerUnavailable`` without an answer in
+        time.
         """
         wanted = {
             KafkaTopicPartition(*p): OffsetAndMetadata(offset, metadata.get(p, ""), -1) for p, offset in offsets.items()

@@ -9,6 +9,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer import OffsetCommitRequest
 
+from kstreams_assign.adapters.kafka_python.absent_partitions import refuse_absent, take_absent
 from kstreams_assign.errors import CommitRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
@@ -51,10 +52,13 @@ def commit_request(
 def check_commit(answer: Any) -> None:
     """Raise for the answer to a commit that was not taken.
 
-    Raises ``CommitRefused`` where the group does not know the member, and kafka-python's errors.
+    Raises ``CommitRefused`` where the group does not know the member, and kafka-python's errors; where there is no
+    other error, ``PartitionsAbsent``.
     """
+    absent = take_absent(answer)
     codes = {each.error_code for topic in answer.topics for each in topic.partitions} - {0}
     if not codes.isdisjoint(_GONE):
         raise CommitRefused("commit offsets: the group does not know this member")
     for code in sorted(codes):
         raise kafka_errors.for_code(code)
+    refuse_absent(absent)

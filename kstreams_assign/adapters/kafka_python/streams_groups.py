@@ -62,7 +62,7 @@ class StreamsAdmin(Admin):
         return answer
 
     def commit(self, group: str, request: OffsetCommitRequest) -> None:
-        """Commit offsets. Raises ``CommitRefused``, and kafka-python's errors."""
+        """Commit offsets. Raises ``CommitRefused``, ``PartitionsAbsent``, and kafka-python's errors."""
         check_commit(self._manager.run(self._ask, group, request))
 
     def version_max(self, api_key: int) -> int:
@@ -136,8 +136,9 @@ class StreamsCoordinator:
     ) -> None:
         """Ask once to commit next offsets, with their ``metadata``; ``member.generation`` is the member's epoch.
 
-        Raises ``CommitDeferred`` where the epoch is not the coordinator's, ``CommitRefused`` where the group does not
-        know the member, ``BrokerUnavailable`` without an answer, ``BrokerError``.
+        Raises ``CommitDeferred`` where the epoch is not the coordinator's, ``PartitionsAbsent`` where the brokers do
+        not know partitions, ``CommitRefused`` where the group does not know the member, ``BrokerUnavailable`` without
+        an answer, ``BrokerError``.
         """
         with translated("commit offsets"):
             try:
