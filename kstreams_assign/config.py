@@ -271,8 +271,8 @@ class Config:
     """Milliseconds without a heartbeat after which the brokers remove this member from the group."""
 
     heartbeat_interval_ms: int = 500
-    """Milliseconds between two heartbeats, at most a third of ``session_timeout_ms``. A heartbeat also brings the news
-    of a rebalance, so this is shorter than Kafka's 3,000."""
+    """Milliseconds between two heartbeats, at most a third of ``session_timeout_ms`` and ``max_poll_interval_ms``. A
+    heartbeat also brings the news of a rebalance, so this is shorter than Kafka's 3,000."""
 
     max_poll_interval_ms: int = 300_000
     """Milliseconds that one call of the user's function may take; after that the member leaves the group until the
@@ -366,11 +366,12 @@ class Config:
         refuse_incomplete_addresses(self.bootstrap_servers, self.client.get("security.protocol", "plaintext"))
         times = MemberTimes(self.exactly_once, self.session_timeout_ms, self.max_poll_interval_ms)
         refuse_settings(self.client, times)
-        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
-            raise ConfigError(
-                f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
-                f"session_timeout_ms = {self.session_timeout_ms}"
-            )
+        for key in ("session_timeout_ms", "max_poll_interval_ms"):
+            if self.heartbeat_interval_ms * 3 > getattr(self, key):
+                raise ConfigError(
+                    f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
+                    f"{key} = {getattr(self, key)}"
+                )
         self._refuse_two_queue_sizes()
         self.endpoint, self.http_address, self.memory  # noqa: B018  # refuses a wrong value now, not when it is used
 

@@ -34,6 +34,7 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("session_timeout_ms", 2**31, "<= 2147483647"),
         ("max_poll_interval_ms", 2**31, "<= 2147483647"),
         ("heartbeat_interval_ms", 20_000, "a third of session_timeout_ms"),
+        ("max_poll_interval_ms", 1_000, "a third of max_poll_interval_ms"),
         ("heartbeat_interval_ms", 2**31, "<= 2147483647"),
         ("probing_rebalance_interval_ms", 2**62 + 1, "<= 4611686018427387904"),
         ("early_probing_floor_ms", 2**63, "<= 9223372036854775807"),

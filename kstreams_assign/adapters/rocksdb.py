@@ -362,7 +362,7 @@ class RocksTaskStores:
         batch = WriteBatch(raw_mode=True)
         for key in (*map(changelog_key, noted.keys() - now.keys()), *self._held.places(outdated)):
             batch.delete(key)
-        for name, topic in changelogs.items():
+        for name, topic in now.items():
             batch.put(changelog_key(name), topic.encode())
         self._apply(batch)
         self._held.changelogs = now

@@ -126,4 +126,11 @@ def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) ->
                 held.families[key[1:].decode()] = value.decode()
         except (struct.error, UnicodeDecodeError) as cause:
             raise translation.damaged(f"has an offset that is none: {key!r} = {value!r}") from cause
+    if not held.changelogs:
+        held.changelogs = _named_changelogs(held)
     return held
+
+
+def _named_changelogs(held: Held) -> dict[str, str]:
+    """Return the changelogs in a database that does not note them, by the names that Kafka Streams gives them."""
+    return {store: topic for store in held.families for topic in held.topics if topic.endswith(f"-{store}-changelog")}

@@ -316,7 +316,8 @@ class StreamsMembership:
             self.released_ms = sent_ms
         if self.state is State.CLOSED:
             return []
-        self._failures, self._interval_ms = 0, response.heartbeat_interval_ms
+        self._failures = 0
+        self._interval_ms = min(response.heartbeat_interval_ms, self._profile.rebalance_timeout_ms // 3)
         self._be_due(sent_ms + self._interval_ms)
         if self._sent_shutdown:
             self._shutdown = False

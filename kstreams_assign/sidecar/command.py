@@ -134,8 +134,11 @@ def drain(
     Example: kstreams-assign drain --application-id orders --state-dir /var/lib/orders
     """
     processes = local_processes(config, overrides or (), application_id, state_dir)
+    number = RESTART_SIGNAL if restart else DRAIN_SIGNAL
     for process in processes:
-        signal_worker(process.pid, RESTART_SIGNAL if restart else DRAIN_SIGNAL)
+        _refuse_to_kill(process.pid, number)
+    for process in processes:
+        signal_worker(process.pid, number)
         typer.echo(f"process {process.pid} {'ends for a restart' if restart else 'drains'}", err=True)
     ended, deadline = threading.Event(), monotonic() + timeout
     for process in processes:
@@ -149,16 +152,9 @@ def drain(
 def signal_worker(pid: int, number: signal.Signals) -> None:
     """Send a signal to a worker; one that has ended meanwhile needs none.
 
-    Raises ``ConfigError`` for a worker of another user, and for one that the signal would kill.
+    Raises ``ConfigError`` for a worker of another user.
     """
     try:
-        os.kill(pid, 0)
-        if not _handles(pid, number):
-            call = "drain()" if number is DRAIN_SIGNAL else "close(restart=True)"
-            raise ConfigError(
-                f"process {pid}: it does not handle {number.name}, which would kill it; install a handler of "
-                f"{number.name} that calls worker.{call}"
-            )
         os.kill(pid, number)
     except ProcessLookupError:
         return
@@ -168,14 +164,19 @@ def signal_worker(pid: int, number: signal.Signals) -> None:
         ) from cause
 
 
-def _handles(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process has a handler of a signal, as Linux says it; True where that is unknown."""
+def _refuse_to_kill(pid: int, number: signal.Signals) -> None:
+    """Raise ``ConfigError`` for a process that a signal would kill, as Linux says it: no handler, and nothing waits."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
-        return True
-    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return caught is None or bool(int(caught[1], 16) >> number - 1 & 1)
+        return
+    masks = re.findall(r"^Sig(?:Cgt|Blk|Ign):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    if masks and not any(int(mask, 16) >> number - 1 & 1 for mask in masks):
+        call = "drain()" if number is DRAIN_SIGNAL else "close(restart=True)"
+        raise ConfigError(
+            f"process {pid}: it does not handle {number.name}, which would kill it; install a handler of "
+            f"{number.name} that calls worker.{call}"
+        )
 
 
 def clean(

@@ -194,6 +194,7 @@ class _Connection(asyncio.Protocol):
         self._ended = loop.create_future()
         self._sending_stalls = False
         self._heard_s = loop.time()
+        self._timer: asyncio.TimerHandle | None = None
 
     # --- called by the handler -------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._server.came(self)
-        self._loop.call_later(HELLO_TIMEOUT_S, self._mind_greeting)
+        self._look_in(HELLO_TIMEOUT_S, self._mind_greeting)
 
     def data_received(self, data: bytes) -> None:
         self._act(self._session.receive(data))
@@ -222,6 +223,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why does not matter
         self._act(self._session.gone())
+        if self._timer is not None:
+            self._timer.cancel()  # it would keep the session
         self._server.forget(self)
         if not self._ended.done():
             self._ended.set_result(None)
@@ -282,6 +285,12 @@ class _Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
+    def _look_in(self, seconds: float, look: Callable[[], None]) -> None:
+        """Set the connection's one timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, look)
+
     def _mind_greeting(self) -> None:
         if self._session.state is State.NEW:
             self._act(self._session.gone())
@@ -293,11 +302,12 @@ class _Connection(asyncio.Protocol):
         limit_s = self._server.silence_max_ms / 1000
         left_s = self._heard_s + limit_s - self._loop.time() if self._session.waits else limit_s
         if left_s > 0:
-            self._loop.call_later(left_s, self._mind_silence)
+            self._look_in(left_s, self._mind_silence)
             return
         limit = f"max_poll_interval_ms = {self._server.silence_max_ms}"
         _log.warning("The application sent no request for %s, and seems to hang: its session ends.", limit)
         self._act(self._session.silent(limit))
+        self._look_in(STOP_TIMEOUT_S, self._transport.abort)  # it may not read, either
 
 
 def _fitting(message: Message) -> bytes:

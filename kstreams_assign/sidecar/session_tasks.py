@@ -260,8 +260,8 @@ class SessionTasks:
         it raises: ``SidecarRefused`` for an offset that cannot be committed, ``Unreadable`` for timers of a store that
         cannot be read.
         """
-        for partition, offset in (offsets or {}).items():
-            self._check(partition, offset)
+        if offsets is not None:
+            offsets = {partition: self._checked(partition, offset) for partition, offset in offsets.items()}
         for task, session_task in self._tasks.items() if timers else ():
             try:
                 session_task.end_timers()
@@ -269,15 +269,18 @@ class SessionTasks:
                 raise Unreadable(task, error) from error
         return frozenset(task for task, session_task in self._tasks.items() if session_task.seal(offsets))
 
-    def _check(self, partition: TopicPartition, offset: int) -> None:
+    def _checked(self, partition: TopicPartition, offset: int) -> int:
+        """Return an offset as it is committed. Raises ``SidecarRefused`` for one that cannot be."""
         task = self._task_of.get(partition)
         if task is None:
             raise refused("task_migrated", f"{partition} is not read by this process")
         session_task = self.to_write(task)
-        least = session_task.running.offsets.positions[partition]
+        offsets = session_task.running.offsets
+        least, lifted = offsets.positions[partition], offsets.lift(partition, offset)
         most = session_task.polled.get(partition, least)
-        if not least <= offset <= most:
+        if lifted < least or offset > most:
             raise refused("bad_offset", f"{partition} = {offset}: must be from {least} to {most}")
+        return lifted
 
     def roll_back(self, read: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Drop all that is not sealed; return where to read the polled partitions again, and those in ``read``."""

@@ -21,12 +21,14 @@ class InputOffsets:
     """Offsets by input partition.
 
     ``positions`` are those of the last commit begun: a roll-back reads from there. ``handled`` are of work that the
-    next commit may have. ``deferred`` are those whose commit a rebalance put off.
+    next commit may have. ``deferred`` are those whose commit a rebalance put off. ``passed``: what was passed over
+    last.
     """
 
     positions: dict[TopicPartition, int]
     handled: dict[TopicPartition, int] = field(default_factory=dict)
     deferred: dict[TopicPartition, int] = field(default_factory=dict)
+    passed: dict[TopicPartition, Passed] = field(default_factory=dict, compare=False)
 
     def done_to(self) -> Mapping[TopicPartition, int]:
         """Return how far the work on each partition is."""
@@ -42,7 +44,13 @@ class InputOffsets:
             if partition in offsets:
                 if passed.after <= offsets[partition] < passed.to:
                     (self.deferred if offsets is self.positions else offsets)[partition] = passed.to
+                    self.passed[partition] = passed
                 return
+
+    def lift(self, partition: TopicPartition, offset: int) -> int:
+        """Return an offset as it is committed: behind what was passed over, which a reader of records does not see."""
+        after, to = self.passed.get(partition, (offset, offset))
+        return to if after <= offset < to else offset
 
     def take(self) -> dict[TopicPartition, int]:
         """Return the offsets of a commit that begins, with those put off before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import SidecarDisconnected
+from kstreams_assign.sidecar import server as server_module
 from kstreams_assign.sidecar.address import UnixAddress
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.server import Server
 from kstreams_assign.wire.framing import VERSION, Frames, Message, frame
 from tests.sidecar.test_giving_up import PATIENCE_S, Work
+from tests.worker.app import until
 
 SILENCE_MAX_MS = 300
 
@@ -86,6 +89,36 @@ def test_a_session_that_sends_nothing_more_ends_and_another_may_come(
     assert "seems to hang" in caplog.text
     with SidecarClient(server.address, timeout_s=PATIENCE_S) as session:
         assert session.commit() == 7
+
+
+def test_a_peer_that_does_not_read_is_cut_off(work: Work, connect: Callable[[], Peer]) -> None:
+    stuck = connect()
+    stuck.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    number, room = 1, True
+    while room:  # until what the worker answers is read no more, and so it reads no more
+        number += 1
+        try:
+            stuck.socket.settimeout(0.2)
+            stuck.send({"id": number, "op": "tasks"})
+        except TimeoutError:
+            room = False
+    assert work.left.wait(PATIENCE_S)
+    stuck.socket.settimeout(PATIENCE_S)
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        stuck.socket.sendall(bytes(1 << 20))
+
+
+def test_sessions_that_have_ended_are_forgotten(server: Server) -> None:
+    for _ in range(20):
+        with SidecarClient(server.address, timeout_s=PATIENCE_S) as session:
+            assert session.commit() == 7
+
+    def known() -> int:
+        gc.collect()
+        connections = (each for each in gc.get_objects() if isinstance(each, server_module._Connection))
+        return sum(each._server is server for each in connections)
+
+    until(lambda: known() == 0)
 
 
 def test_a_session_whose_poll_waits_may_be_silent(work: Work, connect: Callable[[], Peer]) -> None:

@@ -45,3 +45,10 @@ def test_offsets_without_records_wait_for_work_that_was_put_off() -> None:
     offsets.pass_over(A, Passed(3, 5))
     offsets.pass_over(B, Passed(3, 5))
     assert offsets == InputOffsets({A: 1, B: 1}, {A: 2}, {A: 3, B: 5})
+
+
+def test_an_offset_in_front_of_what_was_passed_over_is_the_one_behind_it() -> None:
+    offsets = InputOffsets({A: 3})
+    assert [offsets.lift(A, at) for at in (2, 3, 4, 5, 6)] == [2, 3, 4, 5, 6]
+    offsets.pass_over(A, Passed(3, 5))
+    assert [offsets.lift(A, at) for at in (2, 3, 4, 5, 6)] == [2, 5, 5, 5, 6]

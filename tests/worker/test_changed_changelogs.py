@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.adapters.rocksdb import open_task_stores, read_offsets
+from kstreams_assign.adapters.rocksdb import open_task_stores, read_offsets, read_unlogged
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Purpose, Restored, Restorer
 from kstreams_assign.state.directory import StateDirectory
@@ -109,16 +109,20 @@ def test_a_process_that_dies_before_it_has_restored_a_store_that_is_logged_again
     assert process.run(LOGGED) == dict(WRITES)
 
 
-def test_a_folder_that_does_not_say_which_changelogs_it_knows_keeps_the_offsets_of_the_present_ones(
-    tmp_path: Path,
-) -> None:
-    """As an earlier version wrote it."""
-    with closing(open_task_stores(tmp_path, ["t", "other", "gone"])) as stores:
-        offsets = {OWN: 2, OTHER: 3, TopicPartition("app-gone-changelog", 3): 4}
+def test_of_a_folder_that_does_not_say_which_changelogs_it_knows_their_names_do(tmp_path: Path) -> None:
+    """As an earlier version wrote it. What is known of a store that is not in the topology now stays."""
+    gone = TopicPartition("app-gone-changelog", 3)
+    with closing(open_task_stores(tmp_path, ["t", "other", "gone", "cache"])) as stores:
+        offsets = {OWN: 2, OTHER: 3, gone: 4}
         stores.write({"t": WRITES}, offsets)
         stores.identify({partition.topic: "a" for partition in offsets})
+    assert read_unlogged(tmp_path) == ["cache"]
     changelogs = {"other": OTHER.topic}
     for _ in range(2):
         with closing(open_task_stores(tmp_path, ["t", "other"], changelogs=changelogs)) as stores:
-            assert (dict(stores.offsets()), dict(stores.identities())) == ({OTHER: 3}, {OTHER.topic: "a"})
+            assert (dict(stores.offsets()), dict(stores.identities())) == (
+                {OTHER: 3, gone: 4},
+                {OTHER.topic: "a", gone.topic: "a"},
+            )
             assert dict(stores.range("t")) == dict(WRITES)
+    assert read_unlogged(tmp_path) == ["cache", "t"]
