@@ -17,6 +17,7 @@ from kstreams_assign.sim.broker import Network, ignored, nothing
 from kstreams_assign.sim.coordinator import AnswerJoin, Coordinator, Error, Joined, Synced
 from kstreams_assign.sim.incarnation import Incarnation
 from kstreams_assign.sim.member import NO_GENERATION, Phase
+from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.timeline import Timeline
 from kstreams_assign.tasks.commit import Outcome
 
@@ -57,7 +58,7 @@ class Client:
         coordinator: Coordinator,
         topics: tuple[str, ...],
         instance_id: str | None,
-        heartbeat_interval_ms: int,
+        scenario: Scenario,
         protocolist: Protocolist,
         *,
         leased: bool = True,
@@ -68,7 +69,7 @@ class Client:
         self._coordinator = coordinator
         self._topics = topics
         self._instance_id = instance_id
-        self._interval_ms = heartbeat_interval_ms
+        self._scenario = scenario
         self._protocolist = protocolist
         self._leased = leased
         self.member_id = ""
@@ -82,9 +83,12 @@ class Client:
         self._assigned: Sequence[TopicPartition] = ()
         self.losses = 0
         """How often the membership was lost, as far as this client has noticed."""
-        self._answered_ms = timeline.now_ms
-        """When the newest request was sent that renewed the session (``adapters.kafka_python.lease``)."""
-        who.later(heartbeat_interval_ms, self._beat)
+        self._answered_ms = self._settled_ms = timeline.now_ms
+        """When the newest request was sent that was answered; and that was answered without a rebalance.
+
+        As in ``adapters.kafka_python.lease``.
+        """
+        who.later(scenario.heartbeat_interval_ms, self._beat)
 
     # --- joining ---------------------------------------------------------------------
 
@@ -166,7 +170,7 @@ class Client:
             return
         self.phase = Phase.STABLE
         self._in_flight = False
-        self._answered_ms = max(self._answered_ms, sent_ms)
+        self._renew(sent_ms)
         before, self._assigned = self._assigned, answer.assignment.partitions
         self._rejoin_needed = self.revokes_after_join and not set(before).issubset(self._assigned)
         self._protocolist.assigned(self.generation, answer.assignment.partitions, answer.assignment.user_data)
@@ -178,7 +182,7 @@ class Client:
     # --- staying -----------------------------------------------------------------------
 
     def _beat(self) -> None:
-        self._who.later(self._interval_ms, self._beat)
+        self._who.later(self._scenario.heartbeat_interval_ms, self._beat)
         if self.phase is not Phase.STABLE:
             return
         generation = self.generation
@@ -188,9 +192,10 @@ class Client:
     def _beaten(self, generation: int, sent_ms: int, error: Error) -> None:
         if self.phase is not Phase.STABLE or generation != self.generation:
             return
-        if error in (Error.NONE, Error.REBALANCE_IN_PROGRESS):
+        if error is Error.NONE:
+            self._renew(sent_ms)
+        elif error is Error.REBALANCE_IN_PROGRESS:
             self._answered_ms = max(self._answered_ms, sent_ms)
-        if error is Error.REBALANCE_IN_PROGRESS:
             self._rejoin_needed = True
         elif error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
@@ -203,13 +208,20 @@ class Client:
     def joined(self) -> bool:
         return self.phase is Phase.STABLE
 
-    def lease_left_ms(self, session_timeout_ms: int) -> int:
-        """Return for how long this member may still write; without a lease, always a whole session."""
+    def _renew(self, sent_ms: int) -> None:
+        self._answered_ms = max(self._answered_ms, sent_ms)
+        self._settled_ms = max(self._settled_ms, sent_ms)
+
+    @property
+    def lease_left_ms(self) -> int:
+        """For how long this member may still write; without a lease, always a whole session."""
+        session_ms = self._scenario.session_timeout_ms
         if not self._leased:
-            return session_timeout_ms
+            return session_ms
         if self.generation == NO_GENERATION:
             return 0
-        return self._answered_ms + session_timeout_ms - self._timeline.now_ms
+        ends_ms = min(self._answered_ms + session_ms, self._settled_ms + self._scenario.rebalance_timeout_ms)
+        return ends_ms - self._timeline.now_ms
 
     def leave(self, *, static: bool) -> None:
         """Leave the group; ``static``: also a static member, which otherwise keeps its place for a while."""

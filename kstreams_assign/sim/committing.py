@@ -73,8 +73,8 @@ class Commits:
         """Of the commit: it counts also those that are abandoned."""
         self._began_ms = self._sends_ms = 0
         self._shares: Sequence[Share] = ()
-        self._appended = False
         self._ends: Mapping[TaskId, int] = {}
+        """Where the records of this commit end in their changelogs; empty: they are not appended."""
         self._producer = Producer(process) if exactly_once else None
         self._sent = Sent(process)
         self._settle()
@@ -85,7 +85,7 @@ class Commits:
         """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
         now_ms = self._began_ms = self._world.timeline.now_ms
         self._number += 1
-        self._appended = False
+        self._ends = {}
         if self._producer is not None:
             self._producer.begin_commit()
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
@@ -227,25 +227,25 @@ class Commits:
 
     def _write(self, commit: int, number: int) -> None:
         if commit == self._number:
-            unwritten = frozenset(share.task for share in self._shares if not self._write_stores(share.task))
+            unwritten = frozenset(share.task for share in self._shares if not self._write_stores(share))
             self._handle(engine.StepEnded(number, Outcome.OK, unwritten=unwritten))
 
-    def _write_stores(self, task: TaskId) -> bool:
-        """Write to the stores what their changelog now has, or exactly once what of this commit it has."""
-        if (stores := self._process.loop.stores.get(task)) is None:
+    def _write_stores(self, share: Share) -> bool:
+        """Write the results of this commit to the stores of a task."""
+        if (stores := self._process.loop.stores.get(share.task)) is None:
             return True
-        position = self._world.changelog_position(task, self._ends.get(task))
+        position = self._world.changelog_position(share.task, self._ends.get(share.task))
         try:
             stores.write({}, position)
         except StateError:
-            self._world.watch.unwritten(self._process, task)
+            self._world.watch.unwritten(self._process, share.task)
             return False
-        self._world.watch.stored(self._process, task, sum(position.values()))
+        self._world.watch.stored(self._process, share.task, sum(position.values()), share.work)
         return True
 
     @property
     def _lease_left_ms(self) -> int:
-        return self._process.membership.client.lease_left_ms(self._scenario.session_timeout_ms)
+        return self._process.membership.client.lease_left_ms
 
     def _begin_flush(self, out: Take) -> None:
         """Draw when the changelog records leave. Until then the commit looks after the outputs on their way."""
@@ -280,7 +280,7 @@ class Commits:
     @property
     def _delivery_limit_ms(self) -> int:
         if self._producer is None:
-            return delivery_limit_ms(self._scenario.session_timeout_ms)
+            return delivery_limit_ms(self._scenario.write_lease_ms)
         return transaction_delivery_limit_ms(TIMEOUT_MS)
 
     def _send(self, number: int, out: Take) -> None:
@@ -288,9 +288,8 @@ class Commits:
         shares = self._shares
 
         def append() -> None:
-            if number == self._number and not self._appended:
-                self._appended = True
-                self._world.append(self._process, shares)
+            if number == self._number and not self._ends:
+                self._ends = self._world.append(self._process, shares)
 
         send_under_lease(self._process, append, partial(out, Outcome.OK), partial(self._flush, number, out))
 

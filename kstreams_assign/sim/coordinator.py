@@ -70,6 +70,8 @@ class Seat:
     assignment: MemberAssignment = NOTHING_ASSIGNED
     join: AnswerJoin | None = None
     sync: AnswerSync | None = None
+    missing: bool = False
+    """A static member that did not join the present generation. It stays until its session ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,7 @@ class Coordinator:
         for member, seat in list(self.seats.items()):
             seat.assignment = NOTHING_ASSIGNED
             self._touch(member)
+            seat.missing = seat.join is None
             if seat.join is not None:
                 answer, seat.join = seat.join, None
                 answer(self._current(member))
@@ -305,15 +308,15 @@ class Coordinator:
         generation: int,
         offsets: Mapping[TopicPartition, int],  # noqa: ARG002  # a generation fences all tasks alike
     ) -> Error:
-        """Handle a TxnOffsetCommit, accepted also while the group rebalances; its offsets count once committed."""
-        error = self._valid(member_id, instance_id, generation)
-        if error is Error.NONE:
-            self._touch(member_id)
-        return error
+        """Handle a TxnOffsetCommit, accepted also while the group rebalances; its offsets count once committed.
+
+        Unlike a plain OffsetCommit, it does not renew the session (``OffsetMetadataManager``).
+        """
+        return self._valid(member_id, instance_id, generation)
 
     def owns(self, member_id: str, task: TaskId) -> bool:  # noqa: ARG002  # a generation fences all tasks alike
         """Return whether a member may have this task, as far as the coordinator knows."""
-        return member_id in self.seats
+        return member_id in self.seats and not self.seats[member_id].missing
 
     def may_commit(self, member_id: str, generation: int, task: TaskId) -> bool:  # noqa: ARG002
         """Return whether a member of this generation may commit."""

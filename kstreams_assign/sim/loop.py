@@ -43,7 +43,7 @@ class Loop:
         self._inbox = Inbox(process)
         scenario = process.world.scenario
         self.tasks = self.engine(
-            scenario.commit_interval_ms, scenario.session_timeout_ms, exactly_once=scenario.exactly_once
+            scenario.commit_interval_ms, scenario.write_lease_ms, exactly_once=scenario.exactly_once
         )
         self.running: dict[TaskId, Running] = {}
         self.stores: dict[TaskId, Stores] = {}
@@ -116,8 +116,7 @@ class Loop:
         if due_ms == self._turn_ms:
             self._turn_ms = None
             client = self._process.membership.client
-            lease_left_ms = client.lease_left_ms(self._world.scenario.session_timeout_ms)
-            self.handle(Turned(client.joined, lease_left_ms=lease_left_ms))
+            self.handle(Turned(client.joined, lease_left_ms=client.lease_left_ms))
 
     # --- effects -----------------------------------------------------------------------------
 

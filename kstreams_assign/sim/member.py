@@ -43,8 +43,9 @@ class GroupClient(Protocol):
     @property
     def joined(self) -> bool: ...
 
-    def lease_left_ms(self, session_timeout_ms: int) -> int:
-        """Return for how long this member may still write."""
+    @property
+    def lease_left_ms(self) -> int:
+        """For how long this member may still write."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None: ...

@@ -57,9 +57,7 @@ class Membership:
             )
         )
         self.sums = OffsetSums()
-        self.mutex = ReportMutex(
-            clock_ms=self._now_ms, hold_ms=hold_limit_ms(process.world.scenario.rebalance_timeout_ms)
-        )
+        self.mutex = ReportMutex(clock_ms=self._now_ms, hold_ms=hold_limit_ms(self._scenario.rebalance_timeout_ms))
         self.client = Client(
             process.run,
             self._world.timeline,
@@ -67,7 +65,7 @@ class Membership:
             self._world.coordinator,
             self._shape.source_topics,
             process.instance_id,
-            self._scenario.heartbeat_interval_ms,
+            self._scenario,
             self,
             leased=self._kind.leased or not self._scenario.exactly_once,
         )
@@ -116,6 +114,7 @@ class Membership:
                 loop.drop_all(reason)
             case machine.ReleaseMutex():
                 self.machine.handle(engine.MutexReleased(self.mutex.release_report(self)), self._now_ms())
+                self._world.watch.released(self._process)
             case engine.AnnounceJoining(reason):
                 self._world.log("joins", self._process, reason)
             case engine.AnnounceDrainRefused(warning):

@@ -42,7 +42,7 @@ class Sent:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
-        self._session_timeout_ms = process.world.scenario.session_timeout_ms
+        self._delivery_limit_ms = delivery_limit_ms(process.world.scenario.write_lease_ms)
         self._messages: deque[_Message] = deque()
         self._number = 0
         """Of the message in front: an answer to an earlier one is late."""
@@ -112,7 +112,7 @@ class Sent:
                 self._try()
 
         age_ms = self._world.timeline.now_ms - message.sent_ms
-        self.failed = age_ms >= delivery_limit_ms(self._session_timeout_ms)
+        self.failed = age_ms >= self._delivery_limit_ms
         if self.failed:
             self._report()
         else:
@@ -120,7 +120,10 @@ class Sent:
 
     def _go_on(self) -> None:
         self._of_commit = max(0, self._of_commit - 1)
-        if self._messages:
+        number = self._number
+        if self._of_commit:
+            self._report()  # as in ``lost``
+        if number == self._number and self._messages:
             self._try()
         if not self._of_commit:
             self._report()
@@ -137,11 +140,11 @@ def send_under_lease(process: Process, append: Call, arrived: Call, lost: Call) 
     No client can take back what it has sent, so at least once assumes this
     (``docs/explanation/decisions/write-lease.md``).
     """
-    timeout_ms, lease_left_ms = process.world.scenario.session_timeout_ms, process.membership.client.lease_left_ms
-    in_lease = lease_left_ms(timeout_ms) > 0
+    client = process.membership.client
+    in_lease = client.lease_left_ms > 0
 
     def receive() -> bool:
-        held_back = in_lease and lease_left_ms(timeout_ms) <= 0
+        held_back = in_lease and client.lease_left_ms <= 0
         if not held_back:
             append()
         return not held_back

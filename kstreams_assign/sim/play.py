@@ -60,11 +60,11 @@ class Script:
     def draw(cls, seed: int, *, faults: bool, exactly_once: bool = False, streams: bool = False) -> Script:
         """Draw a group and its faults; they are the same under both guarantees, and in a streams group (``streams``).
 
-        Java members are drawn apart, so that seeds keep what was drawn for them before there were any.
+        Java members and timeouts are drawn apart, so that seeds keep what was drawn for them before there were any.
         """
         rng = Random(seed)  # noqa: S311 - reproducible on purpose
-        drawn_java = Random(f"{seed}-java")  # noqa: S311
-        scenario = replace(Scenario.draw(rng).mixed(drawn_java), exactly_once=exactly_once)
+        drawn_java, drawn_times = Random(f"{seed}-java"), Random(f"{seed}-times")  # noqa: S311
+        scenario = replace(Scenario.draw(rng).mixed(drawn_java).timed(drawn_times), exactly_once=exactly_once)
         scenario = scenario.of_streams_group() if streams else scenario
         drawn = Faults.draw(rng) if faults else NO_FAULTS
         plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311

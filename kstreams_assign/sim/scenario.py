@@ -14,6 +14,10 @@ APPLICATION = "sim"
 STATEFUL_TOPIC, STATELESS_TOPIC = "orders", "clicks"
 MIXED = 0.2
 """The part of groups that are mixed."""
+TIMED = 1 / 3
+"""The part of groups that have not the usual timeouts."""
+TIMES = ((45_000, 9_000), (45_000, 10_000), (20_000, 10_000), (10_000, 10_000), (45_000, 60_000))
+"""Session and rebalance timeouts. Each is at least three heartbeat intervals, as ``Config`` asks for."""
 CLASSIC_ONLY = (
     "max_warmup_replicas",
     "acceptable_recovery_lag",
@@ -100,12 +104,27 @@ class Scenario:
         java = sorted(rng.sample(range(self.processes), rng.randint(1, self.processes)))
         return replace(self, java=tuple(java), assignor=rng.choice((self.assignor, JAVA_ASSIGNOR)))
 
+    def timed(self, rng: Random) -> Scenario:
+        """Return the same group, one time in three with other timeouts.
+
+        Faults last at most 40 seconds. So a member that sleeps fails to join a rebalance, or to release tasks, in time
+        only with a rebalance timeout below that, and in silence only with a session that is longer still.
+        """
+        if rng.random() >= TIMED:
+            return self
+        session_ms, rebalance_ms = rng.choice(TIMES)
+        return replace(self, session_timeout_ms=session_ms, rebalance_timeout_ms=rebalance_ms)
+
     def of_streams_group(self) -> Scenario:
         """Return the same group under the streams protocol, without the settings that only a classic group has."""
         usual = Scenario()
         return replace(
             self, protocol=GroupProtocol.STREAMS.value, **{name: getattr(usual, name) for name in CLASSIC_ONLY}
         )
+
+    @property
+    def write_lease_ms(self) -> int:
+        return min(self.session_timeout_ms, self.rebalance_timeout_ms)
 
     @property
     def is_streams_group(self) -> bool:

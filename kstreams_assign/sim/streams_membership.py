@@ -71,9 +71,10 @@ class StreamsClient:
             return Phase.UNJOINED
         return Phase.STABLE if self._member.is_certain else Phase.JOINING
 
-    def lease_left_ms(self, session_timeout_ms: int) -> int:
-        accepted_ms = self._member.accepted_ms
-        return 0 if accepted_ms is None else accepted_ms + session_timeout_ms - self._world.timeline.now_ms
+    @property
+    def lease_left_ms(self) -> int:
+        ends_ms = self._member.lease_ends_ms(self._world.scenario.session_timeout_ms)
+        return 0 if ends_ms is None else ends_ms - self._world.timeline.now_ms
 
     def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None:
         """Commit at the present epoch; where the coordinator has a newer one, wait for that."""

@@ -202,13 +202,15 @@ class World:
 
     # --- what reaches the logs ---------------------------------------------------------------------
 
-    def append(self, process: Process, shares: Sequence[Share]) -> None:
-        """Append results at least once."""
+    def append(self, process: Process, shares: Sequence[Share]) -> dict[TaskId, int]:
+        """Append results at least once; return where they end in their changelogs."""
+        ends: dict[TaskId, int] = {}
         for share in shares:
             if share.task in self.logs.ends:
                 self.watch.appended(process, share.task, self.logs.works[share.task], share.work)
                 self.logs.append(share.task, share.records, share.work)
-                self.logs.firm[share.task] = self.logs.ends[share.task]
+                self.logs.firm[share.task] = ends[share.task] = self.logs.ends[share.task]
+        return ends
 
     def send_outputs(self, process: Process, outputs: Iterable[Outputs]) -> None:
         """Append outputs at least once."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenarios.learners_on_the_wire import LearnersOnTheWire
 from tests.scenarios.transcripts import rerun
-from tests.sim.bugs import BUGS
+from tests.sim.bugs import BUGS, RARE_BUGS
 from tests.sim.streams_bugs import STREAMS_BUGS
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -32,7 +32,7 @@ def test_a_reduced_seed_fails_again_with_its_planted_bug(path, monkeypatch):
     written = path.read_text(encoding="utf-8")
     assert "\nall held: " in written
     name = re.search(r"Planted bug: (.+)\.$", written, re.MULTILINE)
-    (bug,) = [bug for bug in (*BUGS, *STREAMS_BUGS) if name and bug.name == name[1]]
+    (bug,) = [bug for bug in (*BUGS, *RARE_BUGS, *STREAMS_BUGS) if name and bug.name == name[1]]
     bug.plant(monkeypatch)
     assert re.search(rf"^violated at \d+: {bug.invariant}: ", rerun(written), re.MULTILINE)
 

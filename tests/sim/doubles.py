@@ -109,6 +109,15 @@ class DeafMember(Member):
     _REACTIONS = {**Member._REACTIONS, membership.machine.Assigned: _assigned}  # noqa: RUF012
 
 
+class UnhurriedClient(Client):
+    """The lease lasts for the session, also where the member has not joined a rebalance in time."""
+
+    @property
+    def lease_left_ms(self):
+        self._settled_ms = self._timeline.now_ms
+        return super().lease_left_ms
+
+
 class TrustingClient(Client):
     """The lease counts from when an answer is read, not from when the request was sent."""
 
@@ -256,14 +265,34 @@ def restored_to_the_stable_end(monkeypatch):
 
 def stores_before_transactions(monkeypatch):
     """Stores are written before their transaction is committed."""
-    table = {
-        (CommitStep.FLUSH, Outcome.OK): CommitStep.STORE,
-        (CommitStep.STORE, Outcome.OK): CommitStep.OFFSETS,
-        (CommitStep.TRANSACTION, Outcome.OK): CommitEnd.DONE,
-    }
+    commit_otherwise(
+        monkeypatch,
+        {
+            CommitStep.FLUSH: CommitStep.STORE,
+            CommitStep.STORE: CommitStep.OFFSETS,
+            CommitStep.TRANSACTION: CommitEnd.DONE,
+        },
+    )
+
+
+def stores_before_changelogs(monkeypatch):
+    """Stores are written before their changelog records are acknowledged."""
+    commit_otherwise(
+        monkeypatch,
+        {
+            CommitStep.PRODUCE: CommitStep.STORE,
+            CommitStep.STORE: CommitStep.FLUSH,
+            CommitStep.FLUSH: CommitStep.OFFSETS,
+        },
+    )
+
+
+def commit_otherwise(monkeypatch, following):
+    """Let other steps follow in a commit where these succeed."""
 
     def wrong(step, outcome, *, exactly_once):
-        return table.get((step, outcome)) or next_step(step, outcome, exactly_once=exactly_once)
+        right = next_step(step, outcome, exactly_once=exactly_once)
+        return following.get(step, right) if outcome is Outcome.OK else right
 
     monkeypatch.setattr(engine_commits, "next_step", wrong)
 

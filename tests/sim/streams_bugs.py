@@ -47,6 +47,13 @@ class TrustingMember(StreamsMembership):
         return super()._heed_tasks(response, now_ms)
 
 
+class UnhurriedMember(StreamsMembership):
+    """Its lease lasts for the session, also where it has not released tasks in time."""
+
+    def lease_ends_ms(self, session_timeout_ms):
+        return None if self.accepted_ms is None else self.accepted_ms + session_timeout_ms
+
+
 class RashTasks(Tasks):
     """Releases a task that failed during a commit while its records may still arrive."""
 
@@ -99,6 +106,13 @@ STREAMS_BUGS = (
         "a task begins with all of its state",
         lambda patch: patch.setattr(loop.Loop, "engine", RashTasks),
         12_161,
+    ),
+    Bug(
+        "the lease ignores the time to release tasks",
+        "no processing and no commit by a fenced member",
+        member(UnhurriedMember),
+        9_602,
+        timed=True,
     ),
     Bug(
         "partition times are committed in a later epoch",

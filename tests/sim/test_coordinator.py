@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.coordinator import INITIAL_DELAY_MS, Coordinator, Error, GroupPhase, Joined, Synced
 from kstreams_assign.sim.timeline import Timeline
 
@@ -96,6 +96,21 @@ def test_who_does_not_join_within_the_rebalance_timeout_is_out():
     assert group.coordinator.generation == 2
 
 
+def test_a_static_member_that_does_not_join_in_time_stays_and_owns_nothing_until_it_does():
+    group = Group()
+    first, second = group.settled(instances=("a", "b"))
+    group.join(first, "a", user_data=b"2")
+    for _ in range(REBALANCE_MS // 3_000 + 1):
+        group.wait(3_000)
+        group.coordinator.heartbeat(second, "b", 1)
+    task = TaskId(0, 0)
+    assert set(group.coordinator.seats) == {first, second}
+    assert (group.coordinator.owns(first, task), group.coordinator.owns(second, task)) == (True, False)
+    group.join(first, "a", user_data=b"3")
+    group.join(second, "b")
+    assert group.coordinator.owns(second, task)
+
+
 @pytest.mark.parametrize("generation", [0, 2])
 def test_a_commit_of_another_generation_is_refused(generation):
     group = Group()
@@ -113,6 +128,16 @@ def test_commits_are_taken_while_members_are_awaited_and_refused_while_the_leade
     assert group.coordinator.phase is GroupPhase.COMPLETING
     assert group.coordinator.commit(second, None, 2, OFFSETS) is Error.REBALANCE_IN_PROGRESS
     assert group.accepted == [(second, OFFSETS)]
+
+
+def test_a_commit_renews_the_session_and_one_in_a_transaction_does_not():
+    group = Group()
+    first, second = group.settled()
+    group.wait(SESSION_MS - 1)
+    assert group.coordinator.commit(first, None, 1, OFFSETS) is Error.NONE
+    assert group.coordinator.transactional_commit(second, None, 1, OFFSETS) is Error.NONE
+    group.wait(1)
+    assert set(group.coordinator.seats) == {first}
 
 
 def test_a_static_member_that_comes_back_takes_its_assignment_over_and_fences_who_was_before():

@@ -20,6 +20,7 @@ from tests.samples import sample
 from tests.sim.bugs import BUGS
 from tests.sim.doubles import lease_ignored
 from tests.sim.mixed_bugs import MIXED_BUGS
+from tests.sim.scripts import before_restarts
 
 SEEDS = sample(range(60), 10)
 LOOKED_AT = 30
@@ -34,12 +35,6 @@ def of_old_kinds(seed: int) -> Script:
     script = Script.draw(seed, faults=True)
     kept = tuple(fault for fault in script.plan if fault.kind in PROCESS_FAULTS[:6])
     return replace(script, scenario=Scenario.draw(Random(seed)), plan=kept)
-
-
-def before_restarts(seed: int, *, exactly_once: bool) -> Script:
-    """The script of a seed as it was when the seeds of the planted bugs were looked for: no process restarts."""
-    script = Script.draw(seed, faults=True, exactly_once=exactly_once)
-    return replace(script, plan=tuple(fault for fault in script.plan if fault.kind != "restart"))
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
@@ -231,7 +226,7 @@ def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant_in(monkeypatch)
     seeds = range(bug.first, bug.first + LOOKED_AT)
-    played = (play(before_restarts(seed, exactly_once=bug.exactly_once)) for seed in seeds)
+    played = (play(before_restarts(seed, exactly_once=bug.exactly_once, timed=bug.timed)) for seed in seeds)
     invariant = next(violation.invariant for outcome in played for violation in outcome.violations)
     assert invariant == bug.invariant
 

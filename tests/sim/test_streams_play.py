@@ -11,6 +11,7 @@ from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import CLASSIC_ONLY, Scenario
 from tests.samples import sample
 from tests.sim.bugs import BUGS
+from tests.sim.scripts import at_usual_times
 from tests.sim.streams_bugs import STREAMS_BUGS
 
 SEEDS = sample(range(600), 10)
@@ -30,6 +31,12 @@ SHARED = (
 
 def draw(seed, *, exactly_once=False):
     return Script.draw(seed, faults=True, exactly_once=exactly_once, streams=True)
+
+
+def of_bug(bug, seed):
+    """The script of one of a bug's seeds, from ``first`` on."""
+    script = draw(seed, exactly_once=bug.exactly_once)
+    return script if bug.timed else at_usual_times(script)
 
 
 def quiet(**settings):
@@ -108,7 +115,7 @@ def test_a_drain_only_closes():
 @pytest.mark.parametrize("bug", STREAMS_BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
-    played = (play(draw(seed, exactly_once=bug.exactly_once)) for seed in range(bug.first, bug.first + LOOKED_AT))
+    played = (play(of_bug(bug, seed)) for seed in range(bug.first, bug.first + LOOKED_AT))
     assert next(first_violations(played)).invariant == bug.invariant
 
 
@@ -116,5 +123,5 @@ def test_a_planted_bug_is_found(bug, monkeypatch):
 def test_a_bug_that_both_kinds_of_groups_show_is_found(name, monkeypatch):
     (bug,) = [each for each in BUGS if each.name == name]
     bug.plant(monkeypatch)
-    played = (play(draw(seed, exactly_once=bug.exactly_once)) for seed in range(bug.first, bug.first + LOOKED_AT))
+    played = (play(of_bug(bug, seed)) for seed in range(bug.first, bug.first + LOOKED_AT))
     assert any(violation.invariant == bug.invariant for violation in first_violations(played))

@@ -55,6 +55,9 @@ class Checker:
     def locked(self, process: Process, generation: int) -> None:
         """The folders of an assignment's tasks are locked."""
 
+    def released(self, process: Process) -> None:
+        """The rebalance is over for a member of a classic group: it releases the report mutex."""
+
     def lost(self, process: Process) -> None:
         """The member noticed that it is out of the group, or its process ended."""
 
@@ -73,8 +76,8 @@ class Checker:
     def transacted(self, process: Process, shares: Sequence[Share]) -> None:
         """A transaction is committed with these results; ``appended`` follows for each."""
 
-    def stored(self, process: Process, task: TaskId, at: int) -> None:
-        """A store takes the writes of a commit, up to this offset of its changelog."""
+    def stored(self, process: Process, task: TaskId, at: int, work: int) -> None:
+        """A store takes the writes of a commit, up to this offset of its changelog, results up to this of its input."""
 
     def unwritten(self, process: Process, task: TaskId) -> None:
         """A store could not take the writes of a commit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from kstreams_assign.group.dialects import MemberReport
@@ -96,26 +97,37 @@ class FencedIsSilent(Checker):
 
 
 class PromisesKept(Checker):
-    """State that was reported for a join stays until the assignment is locked or the member leaves."""
+    """State that was reported for a join stays until the assignment is locked or the member leaves.
+
+    It stays for twice the rebalance timeout from the first report of a rebalance on (``state.mutex``): one that takes
+    longer must not block the cleaner for ever, and its member reports again. So a later deletion breaks no promise.
+    """
 
     invariant = "no state deleted under a reported lag"
 
     def __init__(self) -> None:
         super().__init__()
         self._promised: dict[Process, Mapping[TaskId, int]] = {}
+        self._until_ms: dict[Process, int] = {}
 
     def reported(self, process: Process, report: MemberReport) -> None:
         self._promised[process] = report.task_offset_sums
+        until_ms = self.world.timeline.now_ms + 2 * self.world.scenario.rebalance_timeout_ms
+        self._until_ms.setdefault(process, until_ms)
 
     def locked(self, process: Process, generation: int) -> None:  # noqa: ARG002
         self._promised.pop(process, None)
+
+    def released(self, process: Process) -> None:
+        self._until_ms.pop(process, None)
 
     def lost(self, process: Process) -> None:
         self._promised.pop(process, None)
 
     def cleaned(self, process: Process, task: TaskId) -> None:
         leaving = classic(process).machine.state is State.CLOSED
-        if task in self._promised.get(process, ()) and not leaving:
+        is_overdue = self.world.timeline.now_ms >= self._until_ms.get(process, inf)
+        if task in self._promised.get(process, ()) and not (leaving or is_overdue):
             self.report_violation(f"{process.run.name} reported {task} and removed it before the assignment was locked")
 
 

@@ -106,21 +106,31 @@ class OnceOnly(_Reaching):
 
 
 class StoresFollow(Checker):
-    """A store takes nothing that is not committed in its changelog, and nothing behind a write that failed."""
+    """A store takes nothing that its process has not committed in the changelog, and nothing behind a failed write."""
 
     invariant = "a store follows its changelog"
 
     def __init__(self) -> None:
         super().__init__()
         self._holes: set[tuple[Process, TaskId]] = set()
+        self._works: dict[tuple[Process, TaskId], int] = {}
+        """The input offset up to which a changelog has results of the process that runs the task."""
 
     def unwritten(self, process: Process, task: TaskId) -> None:
         self._holes.add((process, task))
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
         self._holes.discard((process, task))
+        self._works.pop((process, task), None)
 
-    def stored(self, process: Process, task: TaskId, at: int) -> None:
+    def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:  # noqa: ARG002
+        self._works[process, task] = work
+
+    def stored(self, process: Process, task: TaskId, at: int, work: int) -> None:
+        if work > (results := self._works.get((process, task), 0)):
+            self.report_violation(
+                f"{process.run.name} stores results of {task} up to {work}; its changelog has {results}"
+            )
         if (process, task) in self._holes:
             self.report_violation(f"{process.run.name} stores {task} up to {at}, and not what comes before")
         if at > (firm := self.world.logs.firm[task]):
