@@ -102,16 +102,20 @@ def test_a_question_that_librdkafka_does_not_send_is_asked_again(admin, monkeypa
     assert times_s == pytest.approx([0.1, 0.2, 0.4])
 
 
+def asked_in_vain():
+    return {first_contact._ASKED: unsent()}
+
+
 def test_the_first_question_is_asked_again_too(broker, monkeypatch):
     """It was asked once for all of the time that a start has."""
     admin, times_s = ClusterAdmin(broker), []
-    real = admin._admin.describe_cluster
+    real = admin._admin.describe_topics
 
-    def unanswered_at_first(*, request_timeout):
+    def unanswered_at_first(topics, *, request_timeout):
         times_s.append(request_timeout)
-        return real(request_timeout=request_timeout) if len(times_s) > 2 else unsent()
+        return real(topics, request_timeout=request_timeout) if len(times_s) > 2 else asked_in_vain()
 
-    monkeypatch.setattr(admin._admin, "describe_cluster", unanswered_at_first)
+    monkeypatch.setattr(admin._admin, "describe_topics", unanswered_at_first)
     monkeypatch.setattr(first_contact, "_ATTEMPT_S", 10.0)
     admin.reach(PATIENCE_S)
     assert times_s == pytest.approx([10.0, 20.0, 40.0], abs=0.5)
@@ -126,11 +130,11 @@ def test_a_wait_that_is_given_up_returns_false_without_an_error():
 def test_no_attempt_at_the_first_question_takes_longer_than_the_caller_waits(monkeypatch):
     admin, times_s = ClusterAdmin(closed_port()), []
 
-    def unanswered(*, request_timeout):
+    def unanswered(_topics, *, request_timeout):
         times_s.append(request_timeout)
-        return unsent()
+        return asked_in_vain()
 
-    monkeypatch.setattr(admin._admin, "describe_cluster", unanswered)
+    monkeypatch.setattr(admin._admin, "describe_topics", unanswered)
     with pytest.raises(BrokerUnavailable):
         admin.reach(0.03)
     assert times_s[0] < 0.04

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.client_logs import PROJECT
@@ -23,6 +23,10 @@ from kstreams_assign.adapters.confluent.settings import made, merged, refuse_wha
 from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addresses, secrets_of, shown, without_secrets
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
+_ASKED = "__consumer_offsets"
+"""The topic that is asked about, whether or not it exists. A broker without contact to its controller says that there
+are no brokers. In a description of the cluster, which has no topics either, librdkafka 2.16 ends the process for that.
+"""
 _BETWEEN_LOOKS_S = 0.05
 _ATTEMPT_S, _LONGEST_ATTEMPT_S = 5.0, 60.0
 FIRST_REPORT_S, NEXT_REPORT_S = 3.0, 10.0
@@ -43,6 +47,11 @@ _CLIENT_STATE = re.compile(r"(?<=\d)/\w+(?=:)| \(after \d+ms in state \w+\)")
 """What librdkafka adds about itself: ``localhost:9092/bootstrap: ... (after 0ms in state CONNECT)``."""
 _OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
 """A broker's words about the client's certificate (RFC 8446, 6.2); librdkafka calls it a lost connection."""
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Return whether a broker has said this of the topic that was asked about; librdkafka's own codes are negative."""
+    return isinstance(error, KafkaException) and error.args[0].code() > 0
 
 
 def attempts(deadline: float) -> Iterator[float]:
@@ -141,7 +150,7 @@ class FirstContact:
     def _ask(self, attempt_s: float, wait: _Wait, given_up: Callable[[], bool]) -> bool:
         """Return whether a broker answered; False only if ``given_up``."""
         heard = self._heard
-        asked = self.admin.describe_cluster(request_timeout=attempt_s)
+        asked = self.admin.describe_topics(TopicCollection([_ASKED]), request_timeout=attempt_s)[_ASKED]
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
             if given_up():
@@ -151,7 +160,9 @@ class FirstContact:
             if heard.none_left and heard.refusal is not None:
                 raise self._refused(heard.refusal)
         with translating("describe the cluster"):
-            asked.result()
+            error = asked.exception()  # raised, it would keep this client in a cycle of references
+            if error is not None and not _is_answer(error):
+                raise error
         return True
 
     def _describe_wait(self, passed_s: float, left_s: float) -> str:
