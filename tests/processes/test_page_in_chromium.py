@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from kstreams_assign.model import HostInfo
 from kstreams_assign.processes.endpoint import Endpoint, Reply
@@ -22,14 +21,6 @@ from tests.status.statuses import NOWHERE, settled, warming
 MANY = 123_456_789_000_000
 RECORDS_IN = "#processes tr:first-child td:last-child"
 LABEL = "(cell) => getComputedStyle(cell, '::before').content.replaceAll('\"', '')"
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 class Shown:

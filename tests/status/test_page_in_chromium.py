@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import count, repeat
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId
@@ -19,14 +18,6 @@ from kstreams_assign.worker.streams_assignments import BROKERS
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 from tests.status.statuses import NEW, NOWHERE, orders, settled, task, warming
 from tests.status.test_server import serving
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 class Shown:

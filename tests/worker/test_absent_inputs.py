@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from kstreams_assign import TaskId, TopicPartition
 from kstreams_assign.adapters.kafka_python.absent_partitions import refuse_absent
-from kstreams_assign.errors import CommitDeferred, PartitionsAbsent
+from kstreams_assign.errors import PartitionsAbsent
 from kstreams_assign.events import CommitDeferredEvent, Event, OffsetsDroppedEvent
-from kstreams_assign.group.values import MemberId
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.testing.around import DirectCalls
 from kstreams_assign.worker.absent_inputs import KEPT_MS, AbsentInputs
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.running import NOTHING, Work
 from kstreams_assign.worker.shares import Share
+from tests.worker.test_last_writes import Member
 from tests.worker.test_streams_member import Scene
-
-T = TypeVar("T")
 
 THERE, GONE, OTHER = TopicPartition("a", 0), TopicPartition("gone", 0), TopicPartition("gone", 1)
 
 
-class Brokers:
+class Brokers(Member):
     """A member's group, and a producer without records."""
-
-    losses = 0
 
     def __init__(self) -> None:
         self.absent: set[TopicPartition] = set()
         self.committed: dict[TopicPartition, int] = {}
-
-    def member(self) -> MemberId:
-        return MemberId(1, "m", None)
-
-    transaction_member = member
-
-    def lease_left_s(self) -> float:
-        return 60.0
 
     def commit(self, offsets: Mapping[TopicPartition, int], _timeout_s: float, _metadata: object) -> None:
         self.committed |= {partition: offset for partition, offset in offsets.items() if partition not in self.absent}
@@ -60,18 +47,6 @@ class Brokers:
         return {}
 
 
-class Calls:
-    """Makes a call at once."""
-
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
-        try:
-            future.set_result(work())
-        except CommitDeferred as error:
-            future.set_exception(error)
-        return future
-
-
 class Desk:
     """Commits offsets, and moves the clock."""
 
@@ -84,7 +59,7 @@ class Desk:
             self.brokers,  # type: ignore[arg-type]
             1.0,
             EventLog("test", self.events.append),
-            Calls(),  # type: ignore[arg-type]
+            DirectCalls(),
             absent=AbsentInputs(lambda: self.now_ms),
         )
 
