@@ -21,10 +21,10 @@ class Session:
 def follow(task: Task, clicks: Batch) -> None:
     sessions = task.store("sessions", key=str, value=Session)
     late = task.sink("late-clicks", key=str, value=bytes)
-    for (user, click), time_ms in zip(clicks.pairs(key=str, value=bytes), clicks.timestamps_ms(), strict=True):
+    for record, (user, click) in zip(clicks, clicks.pairs(key=str, value=bytes), strict=True):
         if user is None:
             continue
-        close_if_passed(task, user)
+        time_ms = record.timestamp_ms
         session = sessions.get(user) or Session(time_ms, time_ms)
         end_ms = max(session.end_ms, time_ms)
         if time_ms + GAP_MS <= session.start_ms or end_ms + GAP_MS <= (task.current_stream_time_ms() or 0):
@@ -34,26 +34,15 @@ def follow(task: Task, clicks: Batch) -> None:
         task.timers.set(user.encode(), end_ms + GAP_MS)  # replaces the timer of the user's last click
 
 
-def close_if_passed(task: Task, user: str) -> None:
-    """Close the user's session if stream time has passed its timer, which fires only behind the batch."""
-    at_ms = task.timers.get(user.encode())
-    if at_ms is not None and at_ms <= (task.current_stream_time_ms() or 0):
-        close(task, user, at_ms)
-        task.timers.cancel(user.encode())
-
-
-def close(task: Task, user: str, at_ms: int) -> None:
+def close(task: Task, due: Sequence[Timer]) -> None:
     sessions = task.store("sessions", key=str, value=Session)
-    session = sessions.get(user)
-    if session is not None:
-        ended = task.sink("click-sessions", key=str, value=Session)
-        ended.emit(user, session, timestamp_ms=at_ms, headers=())  # as from the timer, not as of the next click
-        sessions.delete(user)
-
-
-def close_due(task: Task, due: Sequence[Timer]) -> None:
+    ended = task.sink("click-sessions", key=str, value=Session)
     for timer in due:
-        close(task, timer.key.decode(), timer.at_ms)
+        user = timer.key.decode()
+        session = sessions.get(user)
+        if session is not None:
+            ended.emit(user, session)
+            sessions.delete(user)
 
 
 TOPOLOGY = [
@@ -62,7 +51,7 @@ TOPOLOGY = [
         sources=["page-clicks"],
         stores=["sessions"],
         sinks=["click-sessions", "late-clicks"],
-        timers=close_due,
+        timers=close,
     )
 ]
 

@@ -22,12 +22,12 @@ class Hour:
 def count(task: Task, orders: Batch) -> None:
     hours = task.store("hours", key=str, value=Hour)
     late = task.sink("late-orders", key=str, value=bytes)
-    for (customer, order), time_ms in zip(orders.pairs(key=str, value=bytes), orders.timestamps_ms(), strict=True):
+    for record, (customer, order) in zip(orders, orders.pairs(key=str, value=bytes), strict=True):
         if customer is None:
             continue
-        start_ms = time_ms - time_ms % HOUR_MS
+        start_ms = record.timestamp_ms - record.timestamp_ms % HOUR_MS
         close_ms = start_ms + HOUR_MS + GRACE_MS
-        if close_ms <= (task.current_stream_time_ms() or 0):  # the hour's timer has fired, or fires behind this batch
+        if close_ms <= (task.current_stream_time_ms() or 0):  # the hour's timer has fired
             late.emit(customer, order)
             continue
         window = f"{customer}@{start_ms}"

@@ -6,7 +6,7 @@ key) says for when the timer is set, so that ``set`` replaces it.
 
 The next timers are also in memory, so that nothing is read while none is due: all entries before a *horizon*. When they
 are used up, one range read brings the next ones and moves the horizon; a task that begins reads its first ones so. A
-timer that was replaced or cancelled stays in memory until it is due, and is skipped as the store lacks it.
+timer that was replaced or cancelled stays in memory until it is the next one, and is skipped then.
 
 Writes are made in an order of which each first part is sound: at least once, a crash may keep only a first part of a
 commit's changelog records. A fired timer is deleted *last*, once what its call wrote has arrived.
@@ -95,6 +95,8 @@ class TimerQueue:
         self._front: list[bytes] = []
         """A heap of time keys, with all of the store's before the horizon."""
         self._horizon = _BY_TIME
+        self._gone: set[bytes] = set()
+        """Those of the heap that were replaced or cancelled."""
         self._taken: set[bytes] = set()
         self._late: dict[bytes, int] = {}
         """When those timers in memory were set whose time was past by then."""
@@ -104,10 +106,11 @@ class TimerQueue:
         index, new = index_key(timer.key, timer.name), time_key(timer)
         earlier = self._set_for(index, timer)
         if earlier is not None and earlier != new:
-            self._entries.delete(earlier)
+            self._delete(earlier)
         self._entries.put(index, _TIME.pack(timer.at_ms))
         self._entries.put(new, _TIME.pack(now_ms) if now_ms > timer.at_ms else b"")
         self._taken.discard(new)
+        self._gone.discard(new)
         self._late.pop(new, None)
         if new < self._horizon:
             heappush(self._front, new)
@@ -123,9 +126,14 @@ class TimerQueue:
         if earlier is None:
             return False
         is_set = self._entries.get(earlier) is not None
-        self._entries.delete(earlier)
+        self._delete(earlier)
         self._entries.delete(index)
         return is_set
+
+    def _delete(self, key: bytes) -> None:
+        self._entries.delete(key)
+        if key < self._horizon:
+            self._gone.add(key)
 
     def get(self, key: bytes, name: str) -> int | None:
         """Return for when a timer is set, or None.
@@ -148,10 +156,12 @@ class TimerQueue:
     # --- what is due -------------------------------------------------------------------
 
     def due_ms(self) -> int | None:
-        """Return a time before which none is due; None if there is no timer.
+        """Return when the next timer is due; None if there is none.
 
-        It reads nothing, so it is 0 while the next timers are not in memory: ``take`` reads them.
+        It reads nothing, so it is 0 while the next timers are not in memory: ``take`` reads them. It may also be the
+        time of a timer that was replaced or cancelled and then undone.
         """
+        self._drop_gone()
         if self._front:
             return read_time_key(self._front[0]).at_ms
         return 0 if self._horizon < _BEYOND else None
@@ -166,7 +176,8 @@ class TimerQueue:
             return due_ms
         if not self._front and due_ms is not None:
             return due_ms
-        return min((self._since_ms(key) for key in chain(self._front, self._taken)), default=None)
+        left = (key for key in chain(self._front, self._taken) if key not in self._gone)
+        return min(map(self._since_ms, left), default=None)
 
     def since_ms(self, timer: Timer) -> int:
         """Return since when a timer that was taken is due: its time, or when it was set if its time was past then."""
@@ -197,6 +208,7 @@ class TimerQueue:
         """Remove the next keys before ``end`` from memory; a key may be there twice."""
         popped: list[bytes] = []
         while len(popped) < keys_max:
+            self._drop_gone()
             if not self._front and self._horizon < _BEYOND:
                 self._read_ahead()
             if not self._front or self._front[0] >= end:
@@ -223,11 +235,20 @@ class TimerQueue:
         """Take timers that were taken before, also those set again since: that was undone."""
         self._taken.update(map(time_key, timers))
 
+    def undo(self) -> None:
+        """Writes were undone, and nothing was taken or asked for since before them."""
+        self._gone.clear()
+
     def forget(self) -> None:
         """Read the store again: writes were undone. What was taken is due again."""
         self._front, self._horizon = [], _BY_TIME
+        self._gone.clear()
         self._taken.clear()
         self._late.clear()
+
+    def _drop_gone(self) -> None:
+        while self._front and self._front[0] in self._gone:
+            self._gone.remove(heappop(self._front))
 
     def _read_ahead(self) -> None:
         read = list(islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1))
@@ -243,4 +264,5 @@ class TimerQueue:
             for key in kept[self._ahead :]:
                 self._late.pop(key, None)
         self._front = kept[: self._ahead]
+        self._gone.intersection_update(self._front)
         heapify(self._front)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kstreams_assign.tasks.pausing import PauseMark
+from kstreams_assign.tasks.timers import TIME_MAX
 from kstreams_assign.wire.offset_metadata import OffsetMetadata, read_offset_metadata, write_offset_metadata
 
 
@@ -67,24 +68,20 @@ class PartitionTime:
         return write_offset_metadata(OffsetMetadata(self.time_ms, self._processor))
 
 
-def stream_time_ms(times: Iterable[PartitionTime]) -> int | None:
-    """Return the stream time of a task, from all its input partitions; None before its first record.
-
-    After a restart it begins with what was committed (Kafka: ``PartitionGroup.streamTime``, ``setPartitionTime``).
-    """
-    return max((time.newest_ms for time in times if time.newest_ms is not None and time.newest_ms >= 0), default=None)
-
-
 class StreamTime:
     """The highest timestamp of a task's records so far, as a function sees it that reads them one after the other.
 
+    After a restart it begins with what was committed (Kafka: ``PartitionGroup.streamTime``, ``setPartitionTime``).
+
     ``done_ms``: that of the records worked on. ``now_ms``: with those that the function has read of its batch; a batch
-    that is worked on again begins at ``done_ms`` again. Both are -1 before the first record.
+    that is worked on again begins at ``done_ms`` again. Both are -1 before the first record. ``due_ms``: when the first
+    timer is due that the function has set during its batch.
     """
 
-    __slots__ = ("done_ms", "now_ms")
+    __slots__ = ("done_ms", "due_ms", "now_ms")
 
     def __init__(self, times: Iterable[PartitionTime]) -> None:
+        self.due_ms = TIME_MAX
         self.begin(times)
 
     def begin(self, times: Iterable[PartitionTime]) -> None:
@@ -101,8 +98,16 @@ class StreamTime:
         self.now_ms = min(self.done_ms, time_ms)
 
     def begin_batch(self) -> None:
-        """Stand at ``done_ms``: what was read of a batch that did not come to its end is forgotten."""
-        self.now_ms = self.done_ms
+        """Stand at ``done_ms``: what was read and set in a batch that did not come to its end is forgotten."""
+        self.now_ms, self.due_ms = self.done_ms, TIME_MAX
+
+    def set_timer(self, at_ms: int) -> None:
+        """Note a timer that the function sets."""
+        self.due_ms = min(self.due_ms, at_ms)
+
+    def is_passed_by(self, time_ms: int) -> bool:
+        """Return whether a timer that was set during the batch is due before its next record, which has this time."""
+        return self.due_ms <= max(self.now_ms, time_ms)
 
     def saw(self, time_ms: int) -> None:
         """Note the newest time of a batch that was worked on."""

@@ -28,7 +28,8 @@ class Batch(Sequence[Record]):
     """Hold the next records of a task, oldest first; a slice is a plain list.
 
     The record that was read last, by iteration or by its index, is the current record: writes and outputs take its
-    time, and outputs its headers. All records are of one partition.
+    time, and outputs its headers. All records are of one partition. A batch that is read one record after the other
+    ends before a record that passes a timer by stream time which the function has set (``Timers.set``).
     """
 
     __slots__ = ("_at_work", "_records")
@@ -38,6 +39,11 @@ class Batch(Sequence[Record]):
         self._at_work = at_work
         at_work.begin(records)
 
+    @property
+    def given(self) -> Sequence[Record]:
+        """The records that the function was given: not the rest, if the batch has ended before that."""
+        return self._records
+
     def pairs(self, *, key: type[K] | Serde[K], value: type[V] | Serde[V]) -> Iterator[tuple[K | None, V | None]]:
         """Decode the batch, then iterate over its keys and values; each pair's record becomes the current record.
 
@@ -45,7 +51,8 @@ class Batch(Sequence[Record]):
         value has None there. Raises ``SerializationError`` for the first record that cannot be decoded, before any
         pair is returned; ``on_error`` of the subtopology sets that record aside.
         """
-        keys, values = self.keys_as(key), self.values_as(value)
+        keys = self._decoded("key", _key_of, serde_of("key", key))
+        values = self._decoded("value", _value_of, serde_of("value", value))
         return self._in_turn(keys, values)
 
     def keys_as(self, key: type[K] | Serde[K]) -> list[K | None]:
@@ -109,24 +116,52 @@ class Batch(Sequence[Record]):
 
 
 class TimedBatch(Batch):
-    """A batch that also keeps the stream time, for a task whose entries expire by it."""
+    """A batch that also keeps the stream time, for a task whose entries expire or whose timers are due by it.
 
-    __slots__ = ("_stream",)
+    It ends before a record that passes a timer which the function has set, so that the timer comes first. But it keeps
+    its length once the function knows it: by ``len``, a column, a slice, an index ahead, or having read it to its end.
+    """
+
+    __slots__ = ("_read", "_stream")
 
     def __init__(self, records: Sequence[Record], at_work: AtWork, stream: StreamTime) -> None:
         super().__init__(records, at_work)
         self._stream = stream
+        self._read = 1
+        """So many records cannot be taken back."""
         stream.begin_batch()
         stream.read(records[0].timestamp_ms)
 
+    def timestamps_ms(self) -> list[int]:
+        self._read = len(self._records)
+        return super().timestamps_ms()
+
+    def keys_as(self, key: type[K] | Serde[K]) -> list[K | None]:
+        self._read = len(self._records)
+        return super().keys_as(key)
+
+    def values_as(self, value: type[V] | Serde[V]) -> list[V | None]:
+        self._read = len(self._records)
+        return super().values_as(value)
+
     def _in_turn(self, keys: Sequence[K | None], values: Sequence[V | None]) -> Iterator[tuple[K | None, V | None]]:
-        for pair in super()._in_turn(keys, values):
-            self._stream.read(self._at_work.record.timestamp_ms)
-            yield pair
+        return ((key, value) for _, key, value in zip(self, keys, values, strict=False))
+
+    def __len__(self) -> int:
+        self._read = len(self._records)
+        return self._read
+
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[Record]:
         at_work, stream = self._at_work, self._stream
-        for record in self._records:
+        for index, record in enumerate(self._records):
+            if index >= self._read:
+                if stream.is_passed_by(record.timestamp_ms):
+                    self._records = self._records[:index]
+                    return
+                self._read = index + 1
             at_work.record = record
             stream.now_ms = max(stream.now_ms, record.timestamp_ms)
             yield record
@@ -136,7 +171,12 @@ class TimedBatch(Batch):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        if isinstance(index, slice) or not 0 <= index < self._read:
+            self._read = len(self._records)
         records = super().__getitem__(index)
         if isinstance(index, int):
             self._stream.read(self._at_work.record.timestamp_ms)
         return records
+
+    def __repr__(self) -> str:
+        return f"TimedBatch({self._records!r})"

@@ -80,7 +80,7 @@ class Feeding:
             running.fresh = False
             self._log.emit(events.FirstRecordEvent(task=str(task), offset=records[0].offset, partition=str(partition)))
         done = 0
-        while number := self._next_portion(running, partition, len(records) - done):
+        while number := self._next_portion(running, partition, records, done):
             try:
                 with self._loop.calling():
                     worked = self._labour.work(running, partition, records[done : done + number])
@@ -104,15 +104,18 @@ class Feeding:
             return
         self._loop.send_ahead(running)
 
-    def _next_portion(self, running: Running, partition: TopicPartition, left: int) -> int:
+    def _next_portion(self, running: Running, partition: TopicPartition, records: Sequence[Record], done: int) -> int:
         """Return how many of the records that are left to work on now; 0: none is left, or they are not its next ones.
 
         Keep house after a long call, and while something else has to come first. Once is enough, however long it takes:
         records have their turn, too.
         """
         kept_house = False
-        while left and self._loop.reads_on(partition):
-            number = self._labour.portion(running, left)
+        while done < len(records) and self._loop.reads_on(partition):
+            number = self._labour.portion(running, records, done)
+            if not number and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
+                self._labour.call_due()
+                number = self._labour.portion(running, records, done)
             if number and (kept_house or self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS):
                 return number
             self._loop.keep_house()

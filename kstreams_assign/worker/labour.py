@@ -100,9 +100,9 @@ class Labour:
         """How many records they would take now."""
         raise NotImplementedError
 
-    def portion(self, running: Running, records: int) -> int:  # noqa: ARG002  # a session takes what it asked for
-        """How many of so many records of a task to work on at once; 0: a commit has to come first."""
-        return records
+    def portion(self, running: Running, records: Sequence[Record], done: int) -> int:  # noqa: ARG002  # a session takes what it asked for
+        """How many records of a task to work on at once, behind the first ``done``; 0: something has to come first."""
+        return len(records) - done
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         """The next records of a partition, oldest first, at least one; return how many are done.
@@ -203,11 +203,13 @@ class Functions(Labour):
     def appetite(self) -> int:
         return min(self._poll_records_max, self._left)
 
-    def portion(self, running: Running, records: int) -> int:
-        if running.timing.active and running.timing.comes_first():
+    def portion(self, running: Running, records: Sequence[Record], done: int) -> int:
+        timing = running.timing
+        if timing.active and timing.comes_first():
             return 0
-        wanted = running.pieces.next_records(records)
-        return min(wanted, self._batches[running.task.id.subtopology].records, self._left)
+        wanted = running.pieces.next_records(len(records) - done)
+        most = min(wanted, self._batches[running.task.id.subtopology].records, self._left)
+        return timing.records_before(records, done, most) if timing.active else most
 
     @property
     def _left(self) -> int:
@@ -222,8 +224,9 @@ class Functions(Labour):
         running.timing.records_come()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
+        batch = running.workspace.batch(records)
         try:
-            self._functions[subtopology](running.task, running.workspace.batch(records))
+            self._functions[subtopology](running.task, batch)
             self.bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
@@ -233,13 +236,14 @@ class Functions(Labour):
                 raise
             if len(records) > 1:
                 return 0
+        records = batch.given
         running.pieces.pass_over(len(records))
         running.saw(partition, records)
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), self._now_ms() - began_ms)
         self._waiting += done
-        batch = self._batches[subtopology]
-        self._report(batch.learn(done), batch.records)
+        size = self._batches[subtopology]
+        self._report(size.learn(done), size.records)
         return len(records)
 
     def begins(self, running: Running) -> None:

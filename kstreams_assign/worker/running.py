@@ -85,15 +85,13 @@ class Running:
         newest_ms = max(map(_timestamp_of, records))
         self.times[partition].saw(records[-1].offset + 1, newest_ms)
         self.workspace.at_work.end()
-        if self.expiry is not None:
-            self.expiry.stream.saw(newest_ms)
+        self.timing.stream.saw(newest_ms)
 
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Forget the times of the records from these offsets on: they are processed again."""
         for partition, offset in offsets.items():
             self.times[partition].roll_back(offset)
-        if self.expiry is not None:
-            self.expiry.stream.begin(self.times.values())
+        self.timing.stream.begin(self.times.values())
 
     def mark_pause(self, mark: PauseMark) -> None:
         """The task is paused, or not, as the mark says; each offset that is committed from now on has it."""

@@ -13,7 +13,7 @@ from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.tasks.times import PartitionTime, StreamTime
 from kstreams_assign.topology.flows import KeyedTimers
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.batch import Batch, TimedBatch
@@ -50,8 +50,8 @@ class TaskWorkspace:
         self.sinks = sinks
         self.expiry = expiry
         self.global_tables = global_tables
-        stream = None if expiry is None else expiry.stream
-        self.timing = Timing(task_id, timers, stores, self._buffer, at_work, times, wall_ms, stream)
+        stream = StreamTime(times.values()) if expiry is None else expiry.stream
+        self.timing = Timing(task_id, timers, stores, self._buffer, at_work, stream, wall_ms)
         horizons = {} if expiry is None else expiry.horizons
         if expiry is not None:
             expiry.first_call_ms = self.timing.first_stream_ms
@@ -71,8 +71,8 @@ class TaskWorkspace:
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
-        if self.expiry is not None:
-            return TimedBatch(records, self.at_work, self.expiry.stream)
+        if self.expiry is not None or self.timing.by_stream:
+            return TimedBatch(records, self.at_work, self.timing.stream)
         return Batch(records, self.at_work)
 
     def emit_many(self, records: Iterable[Emitted]) -> None:
@@ -105,8 +105,7 @@ class TaskWorkspace:
         """
         self._buffer.undo()
         self.timing.undo()
-        if self.expiry is not None:
-            self.expiry.stream.begin_batch()
+        self.timing.stream.begin_batch()
 
     def holds_work(self) -> bool:
         """Return whether something was written or sent since the last commit began."""

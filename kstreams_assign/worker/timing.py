@@ -1,8 +1,9 @@
 """What a task has to do at times: its punctuators, and its keyed timers as the user's code sees them.
 
-A call by stream time is made after the batch of records that moved the clock, when the clock may be far beyond the
-time of the call. So it reads a store whose entries expire by stream time as of the time since when it is due
-(``look_back``): it finds the same entries, however large the batch was.
+A keyed timer by stream time comes before the record that passes it: the batch ends there, by the timers that were
+set before it (``records_before``) and by those that it sets (``batch.TimedBatch``). The record may move the clock far
+beyond the time of a call. So the call reads a store whose entries expire by stream time as of the time since when it is
+due (``look_back``).
 
 What must not live here: who makes the calls that are due (``due_calls``, ``sidecar``), how timers are kept
 (``tasks.timers``), what is deleted when (``expiring``).
@@ -14,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import overload
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, Timer, TimerQueue
-from kstreams_assign.tasks.times import PartitionTime, StreamTime, stream_time_ms
+from kstreams_assign.tasks.times import StreamTime
 from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import MILLISECONDS, Place
@@ -45,24 +46,30 @@ class Timers:
     commit that has the effects of its call. A key has one timer of each ``name``; names have at most 255 bytes.
     """
 
-    __slots__ = ("_now_ms", "_place", "_queue")
+    __slots__ = ("_place", "_queue", "_stream")
 
-    def __init__(self, queue: TimerQueue, place: Place, now_ms: Callable[[], int]) -> None:
+    def __init__(self, queue: TimerQueue, place: Place, stream: StreamTime | None) -> None:
         self._queue = queue
         self._place = place
-        self._now_ms = now_ms
+        self._stream = stream
 
     def set(self, key: bytes, at_ms: int, name: str = "") -> None:
-        """Set a timer, in place of an earlier one of the key and name, also one that the batch at work has passed.
+        """Set a timer, in place of an earlier one of the key and name.
 
-        It is due when its clock reaches ``at_ms`` (milliseconds since 1970); at once if that is past. Raises
+        It is due when its clock reaches ``at_ms`` (milliseconds since 1970); at once if that is past. By stream time,
+        the batch of records ends before the record with that time, if the function reads one after the other. Raises
         ``TypeError`` and ``ValueError`` for another key, time or name.
         """
         self._check(key, name)
-        self._queue.set(Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name), self._now_ms())
+        timer, stream = Timer(key, self._place.number("at_ms", at_ms, MILLISECONDS), name), self._stream
+        if stream is None:
+            self._queue.set(timer)
+        else:
+            self._queue.set(timer, stream.now_ms)
+            stream.set_timer(at_ms)
 
     def cancel(self, key: bytes, name: str = "") -> bool:
-        """Delete a timer, also one that the batch at work has passed; return whether there was one not fired yet."""
+        """Delete a timer; return whether there was one that had not fired yet."""
         self._check(key, name)
         return self._queue.cancel(key, name)
 
@@ -129,7 +136,8 @@ def at_time(time_ms: int) -> Record:
 class Timing:
     """The clocks, punctuators and timers of one running task. ``active``: something may ever be due.
 
-    ``expires_by``: the stream time by which entries of the task expire.
+    ``by_stream``: it has keyed timers by stream time. ``stream``: the task's stream time, also that by which entries
+    expire.
     """
 
     def __init__(
@@ -139,14 +147,12 @@ class Timing:
         stores: TaskStores | None,
         buffer: WriteBuffer,
         at_work: AtWork,
-        times: Mapping[TopicPartition, PartitionTime],
+        stream: StreamTime,
         wall_ms: Callable[[], int],
-        expires_by: StreamTime | None = None,
     ) -> None:
         self._task = task
-        self._expires_by = StreamTime(()) if expires_by is None else expires_by
-        self._by_stream = declared is not None and declared.clock == "stream"
-        self._times = times
+        self.stream = stream
+        self.by_stream = declared is not None and declared.clock == "stream"
         self.wall_ms = wall_ms
         self.active = declared is not None
         self.declared = declared
@@ -164,7 +170,7 @@ class Timing:
         if declared is not None and stores is not None:
             place = Place(task, "timers", at_work)
             self._queue = TimerQueue(TimerEntries(declared.store, stores, buffer, at_work, task))
-            self._timers = Timers(self._queue, place, self._expiry_ms if self._by_stream else lambda: 0)
+            self._timers = Timers(self._queue, place, stream if self.by_stream else None)
 
     @property
     def timers(self) -> Timers:
@@ -190,7 +196,7 @@ class Timing:
             raise ConfigError(f"every: clock = {clock!r}: must be {CLOCKS}")
         self.active = True
         if clock == "stream":
-            return queue.schedule(0, interval_ms, call, self._expiry_ms())
+            return queue.schedule(0, interval_ms, call, self.stream.now_ms)
         return queue.schedule(self.wall_ms() + interval_ms, interval_ms, call)
 
     def save(self) -> None:
@@ -202,36 +208,34 @@ class Timing:
         """End the savepoint; undo what was scheduled and cancelled since then."""
         for queue in self._punctuations.values():
             queue.undo()
+        if self._queue is not None:
+            self._queue.undo()
 
     # --- as of when a call reads -------------------------------------------------------
 
-    def _expiry_ms(self) -> int:
-        """Return the time by which entries have expired for what is at work."""
-        return self._expires_by.now_ms
-
     def since_ms(self, timer: Timer) -> int:
         """Return since which stream time a timer that was taken is due; ``TIME_MAX`` for one by the wall clock."""
-        return self.timer_queue.since_ms(timer) if self._by_stream else TIME_MAX
+        return self.timer_queue.since_ms(timer) if self.by_stream else TIME_MAX
 
     def look_back(self, since_ms: int) -> None:
         """Read as of this stream time, for a call that is due since then; until ``look_ahead``."""
-        self._expires_by.look_back(since_ms)
+        self.stream.look_back(since_ms)
 
     def look_ahead(self) -> None:
         """Read as of the stream time again."""
-        self._expires_by.begin_batch()
+        self.stream.begin_batch()
 
     def first_stream_ms(self) -> int | None:
         """Return a time before which no call by stream time is left to make."""
         due_ms = self._punctuations["stream"].due_ms()
-        timers_ms = self._queue.first_ms() if self._queue is not None and self._by_stream else None
+        timers_ms = self._queue.first_ms() if self._queue is not None and self.by_stream else None
         return min((at_ms for at_ms in (due_ms, timers_ms) if at_ms is not None), default=None)
 
     # --- what is due -------------------------------------------------------------------
 
     def stream_ms(self) -> int | None:
         """Return the stream time; None before the first record."""
-        return stream_time_ms(self._times.values())
+        return None if self.stream.done_ms < 0 else self.stream.done_ms
 
     def now_ms(self, clock: TimersClock) -> int | None:
         """Return the time of a clock; the stream's is None before the first record."""
@@ -255,6 +259,21 @@ class Timing:
     def records_come(self) -> None:
         """Note that the task gets records."""
         self._rang = False
+
+    def records_before(self, records: Sequence[Record], done: int, most: int) -> int:
+        """Return how many of the records behind the first ``done`` come before a timer by stream time, at most so many.
+
+        If that is none, stream time moves to the next record, so the timers that it passes are due.
+        """
+        due_ms = self._queue.due_ms() if self._queue is not None and self.by_stream else None
+        if due_ms is None:
+            return most
+        for index in range(done, done + most):
+            if records[index].timestamp_ms >= due_ms:
+                if index == done:
+                    self.stream.saw(records[index].timestamp_ms)
+                return index - done
+        return most
 
     def _is_due(self, clock: TimersClock) -> bool:
         due_ms, now_ms = self._next_ms(clock), self.now_ms(clock)

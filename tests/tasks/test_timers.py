@@ -81,6 +81,40 @@ STEPS = st.lists(
 @example(
     [("set", b"", 1, ""), ("take", b"", 1, ""), ("set", b"", 0, ""), ("take", b"", 0, ""), ("undo", b"", 0, "")], 1, 1
 )
+@example([("take", b"", 0, ""), ("set", b"a", 5, ""), ("set", b"a", 9, ""), ("take", b"", 0, "")], 4, 5)
+@example(
+    [("take", b"", 0, ""), ("set", b"a", 5, ""), ("cancel", b"a", 0, ""), ("set", b"a", 5, ""), ("take", b"", 5, "")],
+    4,
+    5,
+)
+@example(
+    [("take", b"", 0, ""), ("set", b"a", 5, ""), ("set", b"a", 9, ""), ("set", b"a", 5, ""), ("take", b"", 5, "")], 4, 5
+)
+@example(
+    [
+        ("take", b"", 0, ""),
+        ("set", b"a", 5, ""),
+        ("set", b"b", 3, ""),
+        ("set", b"b", 8, ""),
+        ("set", b"t", 9, ""),
+        ("take", b"", 0, ""),
+    ],
+    1,
+    5,
+)
+@example(
+    [
+        ("take", b"", 0, ""),
+        ("set", b"a", 5, ""),
+        ("cancel", b"a", 0, ""),
+        ("set", b"a", 5, ""),
+        ("set", b"b", 6, ""),
+        ("set", b"t", 7, ""),
+        ("take", b"", 5, ""),
+    ],
+    1,
+    5,
+)
 def test_timers_are_those_of_a_dictionary(  # noqa: C901  # a case for each step
     steps: list[tuple[str, bytes, int, str]], ahead: int, at_once: int
 ) -> None:
@@ -102,6 +136,8 @@ def test_timers_are_those_of_a_dictionary(  # noqa: C901  # a case for each step
                 expected = [Timer(key, at_ms, name) for at_ms, _, name, key in left if at_ms <= number][:at_once]
                 assert queue.take(number, at_once) == expected
                 taken += expected
+                if len(expected) < at_once and (rest := [timer for timer in left if timer[0] > number]):
+                    assert queue.due_ms() == rest[0][0]
                 for timer in expected:
                     del timers[timer.key, timer.name]
             case "done":

@@ -129,7 +129,7 @@ def test_commits_delete_no_entry_before_the_timers_that_are_due_have_fired(guara
     with driver_of(timers=note, processing_guarantee=guarantee, buffered_records_max=1) as driver:
         pipe(driver, [(b"%d" % n, 0) for n in range(3)] + [(b"b", 100 * WINDOW_MS)])
         assert read(driver) == [(window, b"1") for window in windows]
-        assert kept == [{*windows, b"b@10000"}] * 3, "each call fills a commit"
+        assert kept == [{*windows}] * 3, "each call fills a commit"
         driver.commit()
         assert on_disk(driver) == {b"b@10000"}
 
@@ -140,13 +140,13 @@ def test_a_timers_call_that_fails_and_is_made_again_in_parts_finds_the_same(guar
     def fail_for_the_second(task: Task, due: Sequence[Timer]) -> None:
         calls.append(len(due))
         for timer in due:
-            if timer.key == b"a@100":
+            if timer.key == b"c@0":
                 raise ValueError(timer.key)
             close(task, [timer])
 
-    backlog = [(b"a", n * WINDOW_MS) for n in range(3)] + [(b"b", 100 * WINDOW_MS)]
+    backlog = [(b"a", 0), (b"c", 0), (b"d", 0), (b"b", 100 * WINDOW_MS)]
     found = closed(backlog, timers=fail_for_the_second, processing_guarantee=guarantee)
-    assert found == [(b"a@0", b"1"), (b"a@200", b"1")]
+    assert found == [(b"a@0", b"1"), (b"d@0", b"1")]
     assert calls == [3, 1, 1, 1]
 
 

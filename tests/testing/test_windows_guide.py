@@ -20,7 +20,8 @@ from tests.samples import examples
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 HOURS, SESSIONS = ((EXAMPLES / name).read_text(encoding="utf-8") for name in ("hourly_windows.py", "click_sessions.py"))
-UNCHECKED = SESSIONS.replace("        close_if_passed(task, user)\n", "")
+WHOLE = SESSIONS.replace("zip(clicks, ", "zip([*clicks], ")
+"""A function that reads its batch to the end before it works on the first click."""
 MINUTE_MS = 60_000
 BEGIN_MS = 472_222 * 60 * MINUTE_MS
 """When an hour begins, in November 2023."""
@@ -33,7 +34,7 @@ Row = tuple[bytes | None, bytes | None, int]
 
 
 class Played(NamedTuple):
-    """What a program has made of its records; outputs are sorted by key, and those of a key are in their order."""
+    """What a program has made of its records."""
 
     results: list[Row]
     late: list[Row]
@@ -72,24 +73,23 @@ def play(
                 driver.pipe(source, key.encode(), b"home", time_ms)
         else:
             driver.pipe_many(source, [(key.encode(), b"home") for key, _ in records], times)
-        results, late = (by_key(driver.read(topic)) for topic in topology[0].sinks)
+        results, late = (rows(driver.read(topic)) for topic in topology[0].sinks)
         kept = driver.store(store if isinstance(store, str) else store.name)
         return Played(results, late, driver.timers(), list(kept.range()))
 
 
-def by_key(records: Sequence[Record]) -> list[Row]:
-    rows = [(record.key, record.value, record.timestamp_ms) for record in records]
-    return sorted(rows, key=lambda row: row[0] or b"")
+def rows(records: Sequence[Record]) -> list[Row]:
+    return [(record.key, record.value, record.timestamp_ms) for record in records]
 
 
 def minutes(played: Played) -> list[tuple[object, ...]]:
     """Return the results: key, first and last minute of a session or first of an hour, and the count."""
-    rows: list[tuple[object, ...]] = []
+    found: list[tuple[object, ...]] = []
     for key, value, _ in played.results:
         members = json.loads(value or b"")
         at = [(members[name] - BEGIN_MS) // MINUTE_MS for name in ("start_ms", "end_ms") if name in members]
-        rows.append(((key or b"").decode(), *at, members.get("orders") or members["clicks"]))
-    return rows
+        found.append(((key or b"").decode(), *at, members.get("orders") or members["clicks"]))
+    return found
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
@@ -130,8 +130,8 @@ def test_a_session_ends_after_the_gap_and_has_one_result(batch_size: int, guaran
         ("bob", 500),
     ]
     played = play(SESSIONS, records, batch_size, guarantee)
-    assert minutes(played) == [("ann", 5, 68, 4), ("ann", 98, 98, 1), ("bob", 60, 60, 1), ("bob", 90, 90, 1)]
-    assert [time_ms for _, _, time_ms in played.results] == [BEGIN_MS + at * MINUTE_MS for at in (98, 128, 90, 120)]
+    assert minutes(played) == [("bob", 60, 60, 1), ("ann", 5, 68, 4), ("bob", 90, 90, 1), ("ann", 98, 98, 1)]
+    assert [time_ms for _, _, time_ms in played.results] == [BEGIN_MS + at * MINUTE_MS for at in (90, 98, 120, 128)]
     assert [key for key, _, _ in played.late] == [b"ann", b"eve"]
     assert [timer.key for timer in played.timers] == [b"bob"]
     assert [key for key, _ in played.store] == [b"bob"]
@@ -161,9 +161,10 @@ def test_each_of_a_users_sessions_is_reported_though_their_own_clicks_move_the_c
     assert minutes(play(SESSIONS, ONE_USER, batch_size)) == [("ann", 60 * n, 60 * n, 1) for n in range(19)]
 
 
-def test_without_the_check_a_session_goes_on_after_its_end() -> None:
-    assert UNCHECKED != SESSIONS
-    assert minutes(play(UNCHECKED, ONE_USER, 1_000)) == []
+def test_a_function_that_reads_its_batch_to_the_end_first_joins_sessions() -> None:
+    assert WHOLE != SESSIONS
+    assert minutes(play(WHOLE, ONE_USER, 1)) == minutes(play(SESSIONS, ONE_USER, 1))
+    assert minutes(play(WHOLE, ONE_USER, 1_000)) == [("ann", 0, 15 * 60, 16)], "the first batch has 16 records"
 
 
 def test_a_ttl_that_is_too_short_loses_hours() -> None:
@@ -172,7 +173,7 @@ def test_a_ttl_that_is_too_short_loses_hours() -> None:
     assert minutes(play(wrong, [("ann", 5), ("bob", 400)], 1_000)) == []
 
 
-def test_a_session_that_the_next_click_closes_has_nothing_of_that_click() -> None:
+def test_a_session_that_the_next_click_ends_has_nothing_of_that_click() -> None:
     with TopologyTestDriver(topology_of(SESSIONS)) as driver:
         for minute in (0, 60):
             driver.pipe("page-clicks", b"ann", b"", BEGIN_MS + minute * MINUTE_MS, headers=[("page", b"home")])
@@ -192,7 +193,7 @@ def test_the_guides_test_passes_beside_its_program(monkeypatch: pytest.MonkeyPat
     run_guide()
 
 
-def test_the_guides_test_fails_without_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "click_sessions", module_of(UNCHECKED))
+def test_the_guides_test_fails_if_a_batch_is_read_to_its_end_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "click_sessions", module_of(WHOLE))
     with pytest.raises(AssertionError):
         run_guide()

@@ -79,7 +79,7 @@ class Bench:
     def feed(self, records: Sequence[Record]) -> None:
         done = 0
         while done < len(records):
-            portion = self.functions.portion(self.running, len(records) - done)
+            portion = self.functions.portion(self.running, records, done)
             assert portion > 0
             done += self.functions.work(self.running, SOURCE, records[done : done + portion])
 

@@ -90,7 +90,7 @@ def test_the_loop_waits_until_the_next_wall_clock_time(wall: Bench) -> None:
 def test_the_loop_does_not_wait_for_stream_time_which_records_move(stream: Bench) -> None:
     stream.running.task.timers.set(b"k", 60)
     assert (stream.timing.wait_ms(), stream.timing.is_due()) == (None, False)
-    stream.running.times[SECOND].saw(10, 60)
+    stream.running.saw(SECOND, [Record("b", 1, 9, 60, b"k", b"")])
     assert (stream.timing.wait_ms(), stream.timing.is_due()) == (0, True)
     assert [timer.key for timer in stream.timing.take(9)] == [b"k"]
 

@@ -1,0 +1,271 @@
+"""``docs/how-to/timers.md``: a timer by stream time fires before the record that passes it, however large the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign import Batch, Record, Subtopology, Task, Timer, TopologyTestDriver
+from kstreams_assign.allowed_values import GUARANTEES
+from tests.samples import examples
+
+IDLE_MS = 30
+TOUCHES = [(b"ann", b"1", 100), (b"bob", b"2", 200), (b"ann", b"3", 300), (b"bob", b"4", 400), (b"eve", b"5", 900)]
+CLOSED = [(b"ann", b"1", 130), (b"bob", b"2", 230), (b"ann", b"3", 330), (b"bob", b"4", 430)]
+
+
+def touch(task: Task, records: Sequence[Record]) -> None:
+    """Keep the newest value of each key, and set its timer; a value that is no number raises."""
+    for record in records:
+        assert record.key is not None
+        task.store("newest").put(record.key, b"%d" % int(record.value or b""))
+        task.timers.set(record.key, record.timestamp_ms + IDLE_MS)
+
+
+def touch_typed(task: Task, records: Batch) -> None:
+    for record, (key, value) in zip(records, records.pairs(key=str, value=bytes), strict=True):
+        assert key is not None
+        task.store("newest").put(key.encode(), value)
+        task.timers.set(key.encode(), record.timestamp_ms + IDLE_MS)
+
+
+def touch_columns(task: Task, records: Batch) -> None:
+    """Touch each record of a batch whose columns are read first."""
+    for key, value, time_ms in zip(
+        records.keys_as(bytes), records.values_as(bytes), records.timestamps_ms(), strict=True
+    ):
+        assert key is not None
+        task.store("newest").put(key, value)
+        task.timers.set(key, time_ms + IDLE_MS)
+
+
+def checked(task: Task, records: Sequence[Record]) -> None:
+    """Touch each record of a batch that was read to its end, but make the call of a passed timer first."""
+    for record in list(records):
+        assert record.key is not None
+        at_ms = task.timers.get(record.key)
+        if at_ms is not None and at_ms <= record.timestamp_ms:
+            close(task, record.key, at_ms)
+            task.timers.cancel(record.key)
+        touch(task, [record])
+
+
+def close(task: Task, key: bytes, at_ms: int) -> None:
+    task.emit("closed", key, task.store("newest").get(key), timestamp_ms=at_ms, headers=())
+
+
+def remind(task: Task, due: Sequence[Timer]) -> None:
+    for timer in due:
+        close(task, timer.key, timer.at_ms)
+
+
+def driver_of(process: object = touch, batch_size: int = 1_000, **settings: str) -> TopologyTestDriver:
+    subtopology = Subtopology(
+        process,  # type: ignore[arg-type]
+        sources=["in"],
+        stores=["newest"],
+        sinks=["closed"],
+        timers=remind,
+        on_error="skip",
+    )
+    return TopologyTestDriver([subtopology], max_poll_records=batch_size, **settings)
+
+
+def closed(process: object, batch_size: int, first: int = 0) -> list[tuple[bytes | None, bytes | None, int]]:
+    """Return what timers wrote, with the ``first`` records in a batch of their own."""
+    with driver_of(process, batch_size) as driver:
+        for touches in (TOUCHES[:first], TOUCHES[first:]):
+            driver.pipe_many("in", [(key, value) for key, value, _ in touches], [time_ms for _, _, time_ms in touches])
+        return [(record.key, record.value, record.timestamp_ms) for record in driver.read("closed")]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 1_000])
+@pytest.mark.parametrize("process", [touch, touch_typed])
+def test_a_timer_fires_before_the_record_that_passes_it(process: object, batch_size: int) -> None:
+    assert closed(process, batch_size) == CLOSED
+
+
+def test_a_function_that_knows_its_whole_batch_gets_no_record_that_passes_an_earlier_timer() -> None:
+    assert closed(touch_columns, 1_000, first=1)[0] == CLOSED[0]
+
+
+def test_a_timer_fires_behind_a_batch_that_the_function_knows_whole() -> None:
+    """So a record of the batch may replace it before that."""
+    assert closed(touch_columns, 1_000) == [(b"ann", b"3", 330), (b"bob", b"4", 430)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 1_000])
+def test_a_function_that_reads_ahead_and_checks_first_misses_no_call(batch_size: int) -> None:
+    assert sorted(closed(checked, batch_size)) == sorted(CLOSED)
+
+
+LOOKS: dict[str, Callable[[Batch], object]] = {
+    "len": len,
+    "a column": lambda records: records.timestamps_ms(),
+    "keys": lambda records: records.keys_as(bytes),
+    "values": lambda records: records.values_as(bytes),
+    "a slice": lambda records: records[:1],
+    "an index ahead": lambda records: records[1],
+    "an index from the end": lambda records: records[-1],
+    "backwards": lambda records: next(reversed(records)),
+    "to the end": list,
+}
+"""After these a function knows more of its batch than the record at work."""
+GLANCES: dict[str, Callable[[Batch], object]] = {
+    "bool": bool,
+    "the first": lambda records: records[0],
+    "begun": lambda records: next(iter(records)),
+    "pairs": lambda records: records.pairs(key=bytes, value=bytes),
+    "repr": repr,
+}
+
+
+@pytest.mark.parametrize(
+    ("look", "is_cut"), [*zip(LOOKS.values(), repeat(False)), *zip(GLANCES.values(), repeat(True))]
+)
+def test_a_batch_keeps_the_length_that_its_function_knows(look: Callable[[Batch], object], is_cut: bool) -> None:
+    lengths: list[int] = []
+
+    def process(task: Task, records: Batch) -> None:
+        look(records)
+        touch(task, records)
+        lengths.append(len(records))
+
+    assert len(closed(process, 1_000)) == (4 if is_cut else 2)
+    assert lengths == ([1] * 5 if is_cut else [5])
+
+
+def test_what_was_read_before_a_timer_was_set_is_not_taken_back() -> None:
+    lengths: list[int] = []
+
+    def process(task: Task, records: Batch) -> None:
+        first, second = iter(records), iter(records)
+        next(second), next(second)
+        touch(task, [next(first)])  # passed by the second record
+        assert [record.key for record in first] == [b"bob"]
+        assert not [*second]
+        assert [record.key for record in records] == [b"ann", b"bob"]
+        lengths.append(len(records))
+
+    with driver_of(process) as driver:
+        driver.pipe_many("in", [(key, value) for key, value, _ in TOUCHES[:3]], [100, 200, 300])
+        assert lengths[:1] == [2]
+        assert [record.timestamp_ms for record in driver.read("closed")] == [130]
+
+
+@pytest.mark.parametrize("batch_size", [1, 1_000])
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_record_that_is_set_aside_moves_stream_time(batch_size: int, guarantee: str) -> None:
+    with driver_of(batch_size=batch_size, processing_guarantee=guarantee) as driver:
+        driver.pipe_many("in", [(b"ann", b"1"), (b"bob", b"no number"), (b"eve", b"3")], [100, 9_000, 110])
+        assert [(record.key, record.timestamp_ms) for record in driver.read("closed")] == [(b"ann", 130), (b"eve", 140)]
+
+
+@pytest.mark.parametrize("undone", [b"cancel", b"replace"])
+@pytest.mark.parametrize("batch_size", [1, 1_000])
+def test_a_timer_fires_though_a_call_that_was_undone_had_deleted_it(undone: bytes, batch_size: int) -> None:
+    def process(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            assert record.key is not None
+            if record.value == b"cancel":
+                task.timers.cancel(record.key)
+                raise ValueError(record.value)
+            touch(task, [record._replace(value=b"0") if record.value == b"replace" else record])
+            if record.value == b"replace":
+                raise ValueError(record.value)
+
+    with driver_of(process, batch_size) as driver:
+        driver.pipe_many("in", [(b"ann", b"1"), (b"ann", undone), (b"bob", b"2")], [100, 110, 300])
+        assert [(record.key, record.value, record.timestamp_ms) for record in driver.read("closed")] == CLOSED[:1]
+
+
+def test_a_record_that_is_processed_again_meets_the_same_timers() -> None:
+    """The function raises at a record behind one whose timer has ended the batch."""
+    with driver_of() as driver:
+        records = [(b"ann", b"1"), (b"bob", b"2"), (b"ann", b"no number"), (b"ann", b"4"), (b"eve", b"5")]
+        driver.pipe_many("in", records, [100, 140, 150, 160, 300])
+        assert [(record.key, record.value) for record in driver.read("closed")] == [
+            (b"ann", b"1"),
+            (b"bob", b"2"),
+            (b"ann", b"4"),
+        ]
+
+
+# --- against a loop that takes one record after the other ---------------------------------------
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b", b"c"]),
+        st.sampled_from(["set", "cancel", "get"]),
+        st.integers(-20, 60),
+        st.integers(0, 200),
+    ),
+    max_size=30,
+)
+"""Of each record: its key, what its function does with the key's timer, for how far from its time, and the time."""
+
+
+def play(steps: Sequence[tuple[bytes, str, int, int]]) -> list[bytes]:
+    """Return what is written by a loop that fires what is due before each record, and behind the last."""
+    timers: dict[bytes, int] = {}
+    written: list[bytes] = []
+    now_ms = -1
+
+    def fire() -> None:
+        while due := sorted((at_ms, key) for key, at_ms in timers.items() if at_ms <= now_ms):
+            for _, key in due:
+                del timers[key]
+            for at_ms, key in due:
+                written.append(b"%s fired %d" % (key, at_ms))
+                if at_ms % 7 == 0:
+                    timers[key] = at_ms + 5
+
+    for key, what, offset, time_ms in steps:
+        now_ms = max(now_ms, time_ms)
+        fire()
+        if what == "set":
+            timers[key] = max(0, time_ms + offset)
+        elif what == "cancel":
+            timers.pop(key, None)
+        written.append(b"%s %d" % (key, timers.get(key, -1)))
+    fire()
+    return written
+
+
+def obey(task: Task, records: Sequence[Record]) -> None:
+    for record in records:
+        assert record.key is not None
+        assert record.value is not None
+        what, _, offset = record.value.partition(b" ")
+        if what == b"set":
+            task.timers.set(record.key, max(0, record.timestamp_ms + int(offset)))
+        elif what == b"cancel":
+            task.timers.cancel(record.key)
+        at_ms = task.timers.get(record.key)
+        task.emit("out", None, b"%s %d" % (record.key, -1 if at_ms is None else at_ms))
+
+
+def fired(task: Task, due: Sequence[Timer]) -> None:
+    for timer in due:
+        task.emit("out", None, b"%s fired %d" % (timer.key, timer.at_ms))
+        if timer.at_ms % 7 == 0:
+            task.timers.set(timer.key, timer.at_ms + 5)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(STEPS, st.integers(1, 12))
+def test_batches_of_any_size_do_what_one_record_after_the_other_does(
+    steps: list[tuple[bytes, str, int, int]], batch_size: int
+) -> None:
+    topology = [Subtopology(obey, sources=["in"], sinks=["out"], timers=fired)]
+    with TopologyTestDriver(topology, max_poll_records=batch_size) as driver:
+        driver.pipe_many(
+            "in",
+            [(key, b"%s %d" % (what.encode(), offset)) for key, what, offset, _ in steps],
+            [time_ms for _, _, _, time_ms in steps],
+        )
+        assert [record.value for record in driver.read("out")] == play(steps)
