@@ -54,6 +54,7 @@ from kstreams_assign.engine.streams_events import (
 from kstreams_assign.engine.streams_offsets import OffsetReports, Positions
 from kstreams_assign.errors import BrokerError, KStreamsAssignError, ShutdownRequested, TopologyMismatch
 from kstreams_assign.frozen import dataclass
+from kstreams_assign.group.lease import Lease
 from kstreams_assign.group.member import CloseAsked, DropAll, MembershipLost, Started, TasksReleased
 from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.wire import StreamsHeartbeatRequest, StreamsHeartbeatResponse
@@ -137,10 +138,8 @@ class StreamsMembership:
         self.status: tuple[GroupStatus, ...] = ()
         self.hosts: tuple[EndpointPartitions, ...] = ()
         """The input partitions of each process that has an endpoint."""
-        self.accepted_ms: int | None = None
-        """When the last heartbeat that the coordinator accepted was sent; None while this is not a member."""
-        self.released_ms: int | None = None
-        """When the last one was sent on whose arrival the coordinator surely waited for no release of tasks."""
+        self.lease = Lease()
+        """Renewed by heartbeats; settled by those on whose arrival the coordinator surely waited for no release."""
         self._target: StreamsTasks | None = None
         self._adopting: StreamsTasks | None = None
         self._number = 0
@@ -192,15 +191,8 @@ class StreamsMembership:
         return self._sent_ms is None and not self._unsure
 
     def lease_ends_ms(self, session_timeout_ms: int) -> int | None:
-        """Return until when the coordinator surely keeps this member; None while this is not a member.
-
-        It removes a member that is silent for a session, and one that does not release tasks within the rebalance
-        timeout, whatever its heartbeats. It asks for a release in its answer to a heartbeat, so after that was sent.
-        """
-        accepted_ms, released_ms = self.accepted_ms, self.released_ms
-        if accepted_ms is None or released_ms is None:
-            return None
-        return min(accepted_ms + session_timeout_ms, released_ms + self._profile.rebalance_timeout_ms)
+        """Return until when the coordinator surely keeps this member; None while this is not a member."""
+        return self.lease.ends_ms(session_timeout_ms, self._profile.rebalance_timeout_ms)
 
     @property
     def assigned(self) -> StreamsTasks:
@@ -311,9 +303,8 @@ class StreamsMembership:
         if response.member_epoch < 0:
             self._be_due(sent_ms + self._interval_ms)
             return []
-        self.epoch, self.accepted_ms = response.member_epoch, sent_ms
-        if not (self._unsure or self._owes_release):
-            self.released_ms = sent_ms
+        self.epoch = response.member_epoch
+        self.lease.renew(sent_ms, settled=not (self._unsure or self._owes_release))
         if self.state is State.CLOSED:
             return []
         self._failures = 0
@@ -497,7 +488,8 @@ class StreamsMembership:
         return []
 
     def _forget(self, reason: str) -> list[Effect]:
-        self.epoch, self.accepted_ms, self.released_ms = JOIN_EPOCH, None, None
+        self.epoch = JOIN_EPOCH
+        self.lease.end()
         self.owned, self._target, self._adopting, self._reported = NO_TASKS, None, None, None
         self._tell_all, self._unsure, self._looking_up = True, False, False
         self._owes_report = self._owes_release = False

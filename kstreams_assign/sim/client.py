@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+from kstreams_assign.group.lease import Lease
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.sim.broker import Network, ignored, nothing
@@ -83,11 +84,8 @@ class Client:
         self._assigned: Sequence[TopicPartition] = ()
         self.losses = 0
         """How often the membership was lost, as far as this client has noticed."""
-        self._answered_ms = self._settled_ms = timeline.now_ms
-        """When the newest request was sent that was answered; and that was answered without a rebalance.
-
-        As in ``adapters.kafka_python.lease``.
-        """
+        self._lease = Lease()
+        """Renewed as by ``adapters.kafka_python.lease``."""
         who.later(scenario.heartbeat_interval_ms, self._beat)
 
     # --- joining ---------------------------------------------------------------------
@@ -170,7 +168,7 @@ class Client:
             return
         self.phase = Phase.STABLE
         self._in_flight = False
-        self._renew(sent_ms)
+        self._lease.renew(sent_ms)
         before, self._assigned = self._assigned, answer.assignment.partitions
         self._rejoin_needed = self.revokes_after_join and not set(before).issubset(self._assigned)
         self._protocolist.assigned(self.generation, answer.assignment.partitions, answer.assignment.user_data)
@@ -193,9 +191,9 @@ class Client:
         if self.phase is not Phase.STABLE or generation != self.generation:
             return
         if error is Error.NONE:
-            self._renew(sent_ms)
+            self._lease.renew(sent_ms)
         elif error is Error.REBALANCE_IN_PROGRESS:
-            self._answered_ms = max(self._answered_ms, sent_ms)
+            self._lease.renew(sent_ms, settled=False)
             self._rejoin_needed = True
         elif error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
@@ -208,20 +206,14 @@ class Client:
     def joined(self) -> bool:
         return self.phase is Phase.STABLE
 
-    def _renew(self, sent_ms: int) -> None:
-        self._answered_ms = max(self._answered_ms, sent_ms)
-        self._settled_ms = max(self._settled_ms, sent_ms)
-
     @property
     def lease_left_ms(self) -> int:
         """For how long this member may still write; without a lease, always a whole session."""
         session_ms = self._scenario.session_timeout_ms
         if not self._leased:
             return session_ms
-        if self.generation == NO_GENERATION:
-            return 0
-        ends_ms = min(self._answered_ms + session_ms, self._settled_ms + self._scenario.rebalance_timeout_ms)
-        return ends_ms - self._timeline.now_ms
+        ends_ms = self._lease.ends_ms(session_ms, self._scenario.rebalance_timeout_ms)
+        return 0 if ends_ms is None or self.generation == NO_GENERATION else ends_ms - self._timeline.now_ms
 
     def leave(self, *, static: bool) -> None:
         """Leave the group; ``static``: also a static member, which otherwise keeps its place for a while."""

@@ -13,7 +13,7 @@ from kafka.coordinator.heartbeat import Heartbeat
 from kafka.errors import RebalanceInProgressError
 
 from kstreams_assign.adapters.clock import suspended_s
-from kstreams_assign.adapters.kafka_python.lease import Lease
+from kstreams_assign.adapters.kafka_python.lease import WatchedLease
 
 SESSION_S, REBALANCE_S = 6.0, 60.0
 
@@ -46,8 +46,8 @@ def coordinator(now) -> SimpleNamespace:  # noqa: ARG001  # time stands before a
 
 
 @pytest.fixture
-def lease(coordinator) -> Lease:
-    return Lease(coordinator, SESSION_S, REBALANCE_S)
+def lease(coordinator) -> WatchedLease:
+    return WatchedLease(coordinator, SESSION_S, REBALANCE_S)
 
 
 def beat(coordinator, now, *, answer=b"ok", after_s=0.0):
@@ -118,7 +118,7 @@ def test_a_sync_group_of_which_it_is_not_known_whether_it_left_before_the_suspen
 
 
 def test_heartbeats_during_a_rebalance_renew_the_session_and_not_the_time_to_join(coordinator, now):
-    lease = Lease(coordinator, SESSION_S, 10.0)
+    lease = WatchedLease(coordinator, SESSION_S, 10.0)
     beat(coordinator, now)
     for _ in range(4):
         now.s += 2
@@ -132,7 +132,7 @@ def test_heartbeats_during_a_rebalance_renew_the_session_and_not_the_time_to_joi
 
 
 def test_a_member_that_slept_through_a_rebalance_has_no_lease_although_its_session_lasts(coordinator, now):
-    lease = Lease(coordinator, 45.0, 10.0)
+    lease = WatchedLease(coordinator, 45.0, 10.0)
     beat(coordinator, now)
     now.s += 31
     assert lease.left_s() == -21
@@ -141,7 +141,7 @@ def test_a_member_that_slept_through_a_rebalance_has_no_lease_although_its_sessi
 
 
 def test_a_suspension_uses_up_the_time_to_join_too(coordinator, now):
-    lease = Lease(coordinator, 45.0, 10.0)
+    lease = WatchedLease(coordinator, 45.0, 10.0)
     beat(coordinator, now)
     now.suspended_s += 30
     assert lease.left_s() == -20

@@ -42,12 +42,12 @@ def test_a_member_that_an_answer_ends_sends_heartbeats_until_it_leaves(
     member = joined(0)
     assert type(ended(member, last)) is kind
     for _ in range(3):
-        sent_ms = member.machine.accepted_ms
+        sent_ms = member.machine.lease.answered_ms
         assert sent_ms is not None
         assert member.beat() == StreamsHeartbeatRequest("app", "me", 4)
         assert member.now_ms == sent_ms + INTERVAL_MS
         assert member.handle(last) == [], "it has ended, and adopts nothing more"
-        assert member.machine.accepted_ms == member.now_ms
+        assert member.machine.lease.answered_ms == member.now_ms
     assert member.machine.owned == tasks(0)
     assert member.handle(CloseAsked()) == []
     assert member.beat().member_epoch == 4, "its tasks are being closed"

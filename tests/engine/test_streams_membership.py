@@ -181,7 +181,7 @@ def test_a_fenced_member_gives_up_all_and_then_joins_at_once(code: int) -> None:
     member.beat()
     (dropped,) = member.handle(refusal(code))
     assert isinstance(dropped, DropAll)
-    assert member.machine.accepted_ms is None
+    assert member.machine.lease.answered_ms is None
     assert (member.machine.state, member.machine.due_ms()) == (State.FENCED, None)
     assert member.handle(events.TasksDropped()) == []
     assert member.machine.due_ms() == member.now_ms
@@ -410,13 +410,13 @@ def test_a_closed_member_leaves(instance: str | None, epoch: int) -> None:
 
 def test_a_member_that_closes_keeps_its_place_and_adopts_nothing_more() -> None:
     member = joined(0)
-    sent_ms = member.machine.accepted_ms
+    sent_ms = member.machine.lease.answered_ms
     assert sent_ms is not None
     assert member.handle(CloseAsked()) == []
     assert member.machine.due_ms() == sent_ms + INTERVAL_MS
     assert member.beat() == StreamsHeartbeatRequest("app", "me", 3)
     assert member.handle(answer(4, 1, status=(GroupStatus(SHUTDOWN_APPLICATION, ""),))) == []
-    assert member.machine.accepted_ms == member.now_ms == sent_ms + INTERVAL_MS
+    assert member.machine.lease.answered_ms == member.now_ms == sent_ms + INTERVAL_MS
     assert (member.machine.epoch, member.machine.owned) == (4, tasks(0))
     assert member.handle(CloseAsked()) == []
     assert member.beat() == StreamsHeartbeatRequest("app", "me", 4)
@@ -440,7 +440,7 @@ def test_a_member_that_loses_its_place_while_it_closes_drops_its_tasks_and_does_
     member.beat()
     (dropped,) = member.handle(refusal(code))
     assert isinstance(dropped, DropAll)
-    assert (member.machine.epoch, member.machine.accepted_ms) == (0, None), "nothing is committed any more"
+    assert (member.machine.epoch, member.machine.lease.answered_ms) == (0, None), "nothing is committed any more"
     assert member.handle(events.TasksDropped()) == []
     assert member.machine.due_ms() is None
     assert (member.machine.leaving_request() is None) == (code in {25, 69})
@@ -587,7 +587,7 @@ def test_the_lease_counts_from_when_an_accepted_heartbeat_was_sent() -> None:
     sent_ms = member.now_ms
     member.now_ms += 400
     member.handle(answer(1))
-    assert member.machine.accepted_ms == sent_ms
+    assert member.machine.lease.answered_ms == sent_ms
 
 
 def test_an_answer_that_contradicts_itself_is_refused() -> None:

@@ -114,7 +114,7 @@ class UnhurriedClient(Client):
 
     @property
     def lease_left_ms(self):
-        self._settled_ms = self._timeline.now_ms
+        self._lease.settled_ms = self._timeline.now_ms
         return super().lease_left_ms
 
 

@@ -51,7 +51,7 @@ class UnhurriedMember(StreamsMembership):
     """Its lease lasts for the session, also where it has not released tasks in time."""
 
     def lease_ends_ms(self, session_timeout_ms):
-        return None if self.accepted_ms is None else self.accepted_ms + session_timeout_ms
+        return None if self.lease.answered_ms is None else self.lease.answered_ms + session_timeout_ms
 
 
 class RashTasks(Tasks):

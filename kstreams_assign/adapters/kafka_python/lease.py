@@ -1,14 +1,11 @@
-"""The lease: until when the broker has surely kept this member, as far as its answers tell.
+"""Renews the lease of a member of a classic group (``group.lease``) by the answers that kafka-python gets.
 
-A broker removes a member that was silent for a session, and one that has not joined a rebalance within the rebalance
-timeout (``max_poll_interval_ms``). Heartbeats go on meanwhile, so the second does not follow from the first. A
-rebalance begins after each request that the broker answers without ``REBALANCE_IN_PROGRESS``: a heartbeat, or
-SyncGroup. The timeout is the longest of the group's members, so this member's own may end earlier, and never later.
+A rebalance begins after each request that the broker answers without ``REBALANCE_IN_PROGRESS``: a heartbeat, or
+SyncGroup. Its timeout is ``max_poll_interval_ms``.
 
 kafka-python counts a session from when an answer was *read*. A process that slept reads, on waking, an answer that lay
-in its socket all the while, and would take its session for alive; so here both count from when the answered request was
-*sent*. The broker restarts the session when it answers Heartbeat and SyncGroup, which is later. Looking for the
-coordinator restarts nothing, whatever kafka-python notes then.
+in its socket all the while, and would take its session for alive. Looking for the coordinator restarts nothing,
+whatever kafka-python notes then.
 
 kafka-python's times are ``time.monotonic``'s, which stands still while the machine is suspended; the broker's go on. So
 what a suspension took is added, from when it was noticed: a moment that may lie before it or behind it is taken for the
@@ -18,24 +15,24 @@ earlier one.
 from __future__ import annotations
 
 import time
-from math import inf
 from typing import Any
 
 from kafka.errors import RebalanceInProgressError
 
 from kstreams_assign.adapters.clock import suspended_s
+from kstreams_assign.group.lease import Lease
 
 _NEWS_S = 0.1
 """Two clocks are not read at the same time; a suspension is longer."""
 
 
-class Lease:
+class WatchedLease:
     """Watches a coordinator's heartbeats and SyncGroups. Make it before the member joins."""
 
     def __init__(self, coordinator: Any, session_timeout_s: float, rebalance_timeout_s: float) -> None:
-        self._session_timeout_s, self._rebalance_timeout_s = session_timeout_s, rebalance_timeout_s
-        self._answered_s = self._settled_s = -inf
-        """When the newest request was sent that was answered; and that was answered without a rebalance."""
+        self._timeouts_ms = int(session_timeout_s * 1000), int(rebalance_timeout_s * 1000)
+        self._lease = Lease()
+        """By a clock that goes on while the machine is suspended."""
         self._suspensions: list[tuple[float, float]] = [(0.0, suspended_s())]  # noticed when, and the sum by then
         sent = coordinator.heartbeat.sent_heartbeat
         handle, process_sync = coordinator._handle_heartbeat_response, coordinator._process_sync_group_response
@@ -63,16 +60,12 @@ class Lease:
 
     def left_s(self) -> float:
         """Seconds until the broker may give the tasks away; negative once it may have, 0 before the first join."""
-        if self._settled_s == -inf:
-            return 0.0
-        ends_s = min(self._answered_s + self._session_timeout_s, self._settled_s + self._rebalance_timeout_s)
-        return ends_s - time.monotonic() - self._notice_suspension()
+        ends_ms = self._lease.ends_ms(*self._timeouts_ms)
+        return 0.0 if ends_ms is None else ends_ms / 1000 - time.monotonic() - self._notice_suspension()
 
     def _renew(self, sent_s: float, *, rebalances: bool = False) -> None:
         before_s = next(total_s for at_s, total_s in reversed(self._suspensions) if at_s <= sent_s)
-        self._answered_s = max(sent_s + before_s, self._answered_s)
-        if not rebalances:
-            self._settled_s = max(sent_s + before_s, self._settled_s)
+        self._lease.renew(int((sent_s + before_s) * 1000), settled=not rebalances)
 
     def _notice_suspension(self) -> float:
         """For how long the machine has been suspended by now."""

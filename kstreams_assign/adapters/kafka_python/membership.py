@@ -18,6 +18,7 @@ but for the leader's look-ups, which have a deadline while heartbeats are off an
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
@@ -34,7 +35,7 @@ from kstreams_assign.adapters.kafka_python.absent_partitions import refuse_absen
 from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
 from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
-from kstreams_assign.adapters.kafka_python.lease import Lease
+from kstreams_assign.adapters.kafka_python.lease import WatchedLease
 from kstreams_assign.adapters.kafka_python.retries import space_retries
 from kstreams_assign.errors import CommitDeferred, CommitRefused
 from kstreams_assign.group.joining import read_given, read_member_or_damage
@@ -50,6 +51,9 @@ from kstreams_assign.wire import (
 _NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
 RACK_VERSION = 3  # with the rack; older readers ignore it
+METADATA_TIMEOUT_S = 10.0
+METADATA_TRIES = 3
+"""The request under way may name no topics yet, and a topic may not exist."""
 
 
 class CoordinatorFailed(RetriableError):  # type: ignore[misc]
@@ -135,7 +139,7 @@ class GroupClient:
                 raise
         self._coordinator = self._consumer._coordinator
         self._coordinator._cluster.add_listener(self._metadata_read)
-        self._lease = Lease(
+        self._lease = WatchedLease(
             self._coordinator, settings["session_timeout_ms"] / 1000, settings["max_poll_interval_ms"] / 1000
         )
         self._refusals = session_refused(settings["session_timeout_ms"])
@@ -156,9 +160,20 @@ class GroupClient:
             self._consumer.subscribe(topics=assignor.topics, listener=listener)
         else:
             self._consumer.subscribe(pattern=rf"(?:{pattern})\Z", listener=listener)
-        # A join before the topics are known would be repeated as soon as they are.
-        for topic in assignor.topics:
-            self._consumer.partitions_for_topic(topic)
+        self._await_metadata(assignor.topics)
+
+    def _await_metadata(self, topics: Iterable[str]) -> None:
+        """Wait for the topics' metadata: a join before it would be repeated as soon as it is there.
+
+        ``partitions_for_topic`` of the consumer would ask for all topics of the brokers, to know these.
+        """
+        cluster = self._consumer._coordinator._cluster
+        for _ in range(METADATA_TRIES):
+            if all(cluster.partitions_for_topic(topic) is not None for topic in topics):
+                return
+            ended = threading.Event()
+            cluster.request_update().add_both(lambda _, ended=ended: ended.set())
+            ended.wait(METADATA_TIMEOUT_S)
 
     def _notice_loss(self) -> None:
         """Report a membership lost during a join: the client calls its listener only before a join's first try."""
