@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from kstreams_assign.history.memory import Memory
 from kstreams_assign.history.movements import Changelogs, subtopology_of
 from kstreams_assign.history.records import EndOffset
+from kstreams_assign.history.seen import Generation
 
 
-def subtopologies_of(ends: Iterable[EndOffset], tasks: Iterable[str], stateful: Iterable[str]) -> dict[str, str | None]:
+def tasks_there(memory: Memory, seen: Generation) -> set[str]:
+    """Return the tasks that the application has: those given out, and those that a KIP-429 rebalance withholds."""
+    revoked = set(map(str, seen.revoked))
+    withheld = {task for task, inputs in memory.inputs.items() if not revoked.isdisjoint(inputs)}
+    return withheld | seen.inputs.keys()
+
+
+def subtopologies_of(ends: Iterable[EndOffset], tasks: set[str], stateful: Iterable[str]) -> dict[str, str | None]:
     """Changelog topic -> its subtopology (``0``, or ``topology__0``); None where several fit, or none does."""
-    sizes = Counter(map(subtopology_of, set(tasks)))
+    sizes = Counter(map(subtopology_of, tasks))
     partitions = Counter(topic for topic, _ in {(end.topic, end.partition) for end in ends})
-    candidates = [subtopology for subtopology in dict.fromkeys(stateful) if sizes[subtopology]]
-    if len(candidates) == 1:
-        return dict.fromkeys(partitions, candidates[0])
+    candidates = set(stateful)
     fitting = {topic: [name for name in candidates if sizes[name] == count] for topic, count in partitions.items()}
     return {topic: names[0] if len(names) == 1 else None for topic, names in fitting.items()}
 

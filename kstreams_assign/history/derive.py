@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.history import rows
 from kstreams_assign.history.causes import cause_of, remembered
-from kstreams_assign.history.changelogs import changelogs_of, subtopologies_of
+from kstreams_assign.history.changelogs import changelogs_of, subtopologies_of, tasks_there
 from kstreams_assign.history.memory import Memory, closed, opened
 from kstreams_assign.history.movements import Rows, commit, expired, move, note_state, without_gap
 from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of, sampled_near
@@ -123,12 +123,13 @@ class _Group:
         return self._generation(record, about.group or "", metadata)
 
     def _commit(self, record: Record, about: RecordKey, value: bytes) -> None:
+        """Note an owner's commit. While the group has no members, it is an operator who sets offsets."""
         decode_offset_commit(value)
+        partition = f"{about.topic}-{about.partition}"
         if self.memory.streams is not None:
-            self._streams(about).commit(f"{about.topic}-{about.partition}", record.timestamp_ms, record.offset)
-            return
-        if self.memory.last is not None:
-            partition = f"{about.topic}-{about.partition}"
+            if self.memory.streams.members:
+                self._streams(about).commit(partition, record.timestamp_ms, record.offset)
+        elif self.memory.last is not None and self.memory.last.members:
             self._moved(commit(self.memory, partition, record.timestamp_ms, record.offset))
 
     def _generation(self, record: Record, group: str, metadata: GroupMetadata) -> str:
@@ -153,7 +154,7 @@ class _Group:
         cause, known_before = cause_of(seen, memory), memory.last is not None
         note_state(memory, seen)
         ends = sampled_near(self._ends, seen.place.time_ms)
-        subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
+        subtopologies = subtopologies_of(ends, tasks_there(memory, seen), memory.stateful)
         moved = move(memory, seen, changelogs_of(ends, subtopologies))
         memory.last = remembered(seen, memory.last)
         counted = (moved.owner_changes, moved.adopted) if known_before else (None, None)

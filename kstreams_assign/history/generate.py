@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import text_hash
+from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.dialects import APACHE
 from kstreams_assign.history.lives import KINDS, Kind, Life, play
 from kstreams_assign.history.played import PlayedGeneration, PlayedMember
@@ -218,9 +219,10 @@ class Written(NamedTuple):
 def write_fleet(folder: Path, fleet: Fleet, workers: int = 1) -> Written:
     """Write the fleet's records as Parquet, a file for each partition of the topic, for ``history follow --records``.
 
-    Columns as in ``RawRecords``. ``workers`` are processes.
+    Columns as in ``RawRecords``. ``workers`` are processes. Raises ``ConfigError`` for a folder that cannot be made, or
+    that has Parquet files: ``history follow`` reads all of them, and two fleets use the same offsets.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     large, shares = fleet.too_large(), [range(n, fleet.partitions, workers) for n in range(workers)]
     if workers == 1:
         written = [_write_partitions(folder, fleet, shares[0])]
@@ -229,6 +231,16 @@ def write_fleet(folder: Path, fleet: Fleet, workers: int = 1) -> Written:
             written = list(pool.map(partial(_write_partitions, folder, fleet), shares))
     generations, commits, size, largest = zip(*written, strict=True)
     return Written(fleet.groups, sum(generations), sum(commits), sum(size), max(largest), large)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        problem = f"{cause.strerror or cause}; name a folder that can be written"
+        raise ConfigError(f"--records {folder.absolute()}: {problem}") from cause
+    if any(folder.glob("*.parquet")):
+        raise ConfigError(f"--records {folder.absolute()}: has Parquet files; name a new folder, or delete those files")
 
 
 def _write_partitions(folder: Path, fleet: Fleet, partitions: Iterable[int]) -> tuple[int, int, int, int]:

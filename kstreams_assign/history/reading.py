@@ -101,7 +101,9 @@ def _by_text(standby: Mapping[TaskId, tuple[TopicPartition, ...]]) -> Inputs:
 
 @lru_cache(maxsize=1 << 16)
 def task_text(task: TaskId) -> str:
-    """How a task stands in the tables."""
+    """Return a task as it stands in the tables. Raises ``MalformedUserData`` for a negative number."""
+    if task.subtopology < 0 or task.partition < 0:
+        raise MalformedUserData(f"task {task}: the numbers of its subtopology and partition must not be negative")
     return plain(str(task))
 
 

@@ -9,14 +9,14 @@ of the tables -> questions -> answers. What must not: Spark, files, ranking.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.errors import ConfigError, InvalidTaskId
 from kstreams_assign.history.seen import shows_state
 from kstreams_assign.history.tables import STREAMS_PROTOCOL
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -155,25 +155,13 @@ def _classic_parts(group: Mapping[str, Iterable[Row] | None]) -> list[list[Row]]
 def _recorded(group: Mapping[str, Iterable[Row] | None], rebalances: Sequence[Row]) -> list[Recorded]:
     """What is known of these generations, in their order."""
     by_place = {_place(row): Recorded(_place(row), row["generation"]) for row in rebalances}
-    for row in group.get("members") or ():
-        generation = by_place.get(_place(row))
-        if generation is None:
-            continue
-        if row["process_id"] is None:
-            generation.unreadable += 1
-            continue
-        process = UUID(row["process_id"])
-        generation.threads[process] += 1
-        generation.tags[process] = dict(row["tags"] or ())
-        reported = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
-        generation.sums[process] = {**generation.sums.get(process, {}), **reported}
-        generation.with_state |= {task for task, total in reported.items() if shows_state(total, row["version"])}
-    for row in group.get("task_placements") or ():
-        if (generation := by_place.get(_place(row))) is not None and row["process_id"] is not None:
-            _note_placement(generation, row)
-    for row in group.get("end_offsets") or ():
-        if (generation := by_place.get(_place(row))) is not None:
-            _note_end(generation, row)
+    for table, note in NOTES.items():
+        for row in group.get(table) or ():
+            if (generation := by_place.get(_place(row))) is not None:
+                try:
+                    note(generation, row)
+                except InvalidTaskId:  # from damaged bytes, in tables of an earlier release
+                    generation.unreadable += 1
     return list(by_place.values())
 
 
@@ -181,7 +169,21 @@ def _place(row: Row) -> tuple[int, int]:
     return row["offsets_partition"], row["offsets_offset"]
 
 
+def _note_member(generation: Recorded, row: Row) -> None:
+    if row["process_id"] is None:
+        generation.unreadable += 1
+        return
+    process = UUID(row["process_id"])
+    generation.threads[process] += 1
+    generation.tags[process] = dict(row["tags"] or ())
+    reported = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
+    generation.sums[process] = {**generation.sums.get(process, {}), **reported}
+    generation.with_state |= {task for task, total in reported.items() if shows_state(total, row["version"])}
+
+
 def _note_placement(generation: Recorded, row: Row) -> None:
+    if row["process_id"] is None:
+        return
     task, process = TaskId.parse(row["task"]), UUID(row["process_id"])
     if row["role"] == "active":
         generation.active[task] = process
@@ -197,6 +199,14 @@ def _note_end(generation: Recorded, row: Row) -> None:
         return
     task = TaskId.parse(row["task"])
     generation.ends[task] = generation.ends.get(task, 0) + row["end_offset"]
+
+
+NOTES: Mapping[str, Callable[[Recorded, Row], None]] = {
+    "members": _note_member,
+    "task_placements": _note_placement,
+    "end_offsets": _note_end,
+}
+"""Table -> what takes one of its rows; ``InvalidTaskId`` if it names a task of a negative number."""
 
 
 def _stateful(part: Sequence[Recorded]) -> set[Subtopology]:

@@ -233,9 +233,18 @@ def _said(raw: StoredMember, dialect: Dialect) -> Said:
     said = None
     try:
         said = decode_consumer_subscription(raw.subscription)
-        return said, dialect.read_report(said.user_data or b""), None
+        return said, _report(said.user_data or b"", dialect), None
     except MalformedUserData as wrong:
         return said, None, Damage(f"subscription of member {raw.member_id}: {wrong}", raw.subscription)
+
+
+def _report(data: bytes, dialect: Dialect) -> MemberReport | FutureSubscription:
+    """What a member reports. Raises ``MalformedUserData``, also for a task that no table can hold."""
+    report = dialect.read_report(data)
+    if isinstance(report, MemberReport):
+        for task in report.reported_tasks:
+            task_text(task)
+    return report
 
 
 def _given(raw: StoredMember, assignments: Assignments) -> Given:

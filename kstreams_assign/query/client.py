@@ -30,6 +30,7 @@ from kstreams_assign.query.messages import (
     VERSION,
     Answer,
     Get,
+    Reason,
     Refused,
     get_message,
     proof,
@@ -40,7 +41,7 @@ from kstreams_assign.wire.framing import Frames, Message, frame
 IDLE_MAX = 16
 """Connections to one process that are kept open while no query uses them."""
 ANSWER_RESERVE_S = 0.25
-"""A worker gives a query up this much before its client does, so that its reason arrives."""
+"""A worker gives a query up this much before its client does, so that its reason arrives, and the owners with it."""
 RECEIVE_BYTES = 1 << 16
 
 
@@ -62,19 +63,29 @@ class QueryResult:
 
 def checked_get(store: str, key: bytes, partition: int | None, max_lag: int | None, timeout_s: float) -> Get:
     """Return a query. Raises ``ConfigError`` for an argument that is wrong."""
+    check_key(key)
+    for name, value, most in (("partition", partition, PARTITION_MAX), ("max_lag", max_lag, OFFSET_MAX)):
+        if value is not None and not Range(0, most).allows(value):
+            raise ConfigError(f"{name} = {value!r}: must be {Range(0, most)}")
+    check_timeout(timeout_s)
+    return Get(store, key, partition, max_lag, round(timeout_s * 1000))
+
+
+def check_key(key: bytes) -> None:
+    """Raise ``ConfigError`` for a key that is not bytes."""
     if not isinstance(key, bytes):
         raise ConfigError(
             f"key is of type {type(key).__name__}: must be bytes, as the serializer of the keys writes them"
         )
-    for name, value, most in (("partition", partition, PARTITION_MAX), ("max_lag", max_lag, OFFSET_MAX)):
-        if value is not None and not Range(0, most).allows(value):
-            raise ConfigError(f"{name} = {value!r}: must be {Range(0, most)}")
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Raise ``ConfigError`` for a timeout that no thread can wait."""
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if not is_number or not 0 <= timeout_s <= threading.TIMEOUT_MAX:
         raise ConfigError(
             f"timeout_s = {timeout_s!r}: must be a number of seconds, >= 0 and <= {threading.TIMEOUT_MAX:.0f}"
         )
-    return Get(store, key, partition, max_lag, round(timeout_s * 1000))
 
 
 def run_search(
@@ -109,6 +120,11 @@ def run_search(
                     f"ask again in {retry_after_ms} ms",
                     retry_after_ms,
                 )
+
+
+def answered_within(get: Get, left_s: float) -> Get:
+    """Return the query with the time that a process may wait for its store, if its reason is to arrive in time."""
+    return replace(get, timeout_ms=max(1, round((left_s - min(ANSWER_RESERVE_S, left_s / 4)) * 1000)))
 
 
 def _now_ms() -> int:
@@ -246,6 +262,8 @@ class _Connection:
             error = reply["error"]
             if not isinstance(error, dict):
                 raise MalformedFrame("the process does not answer queries: its error is no table")
+            if error.get("code") == Reason.NOT_READY:
+                raise ConnectionRefusedError(str(error.get("message")))
             raise QueryRefused(str(error.get("code")), str(error.get("message")))
         proved = reply["ok"].get("proof") if isinstance(reply.get("ok"), dict) else None
         wanted = proof(token, "server", theirs, mine)
@@ -255,9 +273,7 @@ class _Connection:
     def ask(self, get: Get, deadline_s: float) -> Answer:
         """Raises ``OSError`` and ``MalformedFrame``; the connection is of no use then."""
         self._number += 1
-        left_s = deadline_s - time.monotonic()
-        waits_ms = max(1, round((left_s - min(ANSWER_RESERVE_S, left_s / 4)) * 1000))
-        self._send(get_message(self._number, replace(get, timeout_ms=waits_ms)), deadline_s)
+        self._send(get_message(self._number, answered_within(get, deadline_s - time.monotonic())), deadline_s)
         return read_answer(self._receive(deadline_s), self._number)
 
     def close(self) -> None:

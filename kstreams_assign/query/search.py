@@ -2,8 +2,10 @@
 
 A search goes in rounds. In a round it asks each process at most once: the first member, the active task's process, the
 standbys' if a lag is allowed, then the other members. Every answer without a value may name newer owners; those of the
-highest generation count. After a round without a value the search pauses, and it ends at its deadline. So it cannot go
-round in circles, however the processes contradict each other. What must not live here: sockets, threads.
+highest generation count. The processes that are left to ask share the time that is left, so one that hangs does not
+take it all; an owner shares it with the other owners only. After a round without a value the search pauses, and it ends
+at its deadline. So it cannot go round in circles, however the processes contradict each other. What must not live here:
+sockets, threads.
 """
 
 from __future__ import annotations
@@ -168,22 +170,30 @@ class Search:
         left_ms = self._deadline_ms - now_ms
         if left_ms <= 0:
             return self._give_up()
-        if len(self._asked) < ASKED_MAX:
-            for endpoint in self._candidates():
-                if endpoint not in self._asked:
-                    return Ask(endpoint, min(left_ms, ASK_MS_MAX))
+        left_to_ask = [endpoint for endpoint in dict.fromkeys(self._candidates()) if endpoint not in self._asked]
+        if left_to_ask and len(self._asked) < ASKED_MAX:
+            return Ask(left_to_ask[0], self._share_ms(left_to_ask, left_ms))
         if self._refused is not None and self._only_refused:
             return Refuse(self._refused)
         return self._pause(left_ms)
 
     def _candidates(self) -> Iterator[str]:
         yield self._members[0]
+        yield from self._owners_to_ask()
+        yield from self._members[1:]
+
+    def _owners_to_ask(self) -> Iterator[str]:
         if self._owners is not None:
             if self._owners.active is not None:
                 yield self._owners.active
             if self._replicas:
                 yield from self._owners.standbys
-        yield from self._members[1:]
+
+    def _share_ms(self, left_to_ask: Sequence[str], left_ms: int) -> int:
+        """Return the time of the first of these. An owner shares with owners only: others cannot have the value."""
+        owners = set(self._owners_to_ask()).intersection(left_to_ask)
+        sharing = len(owners) if left_to_ask[0] in owners else len(left_to_ask)
+        return min(max(1, left_ms // min(sharing, ASKED_MAX)), ASK_MS_MAX)
 
     def _pause(self, left_ms: int) -> Effect:
         pause_ms = min(max(self._backoff_ms, self._hint_ms or 0), PAUSE_MS_MAX)

@@ -1,8 +1,9 @@
 """The query endpoint of a worker: threads that read queries from sockets and write answers.
 
 What lives here: the bounds. A connection has a few seconds to prove itself, and each frame a few seconds to arrive;
-one more connection that waits to be let in closes the oldest, so silent connections shut no client out. ``stop`` waits
-a moment for answers under way. A thread may outlast it, as it reads no store itself (``worker.lookup``).
+one more connection that waits to be let in closes the oldest, so silent connections shut no client out. Of those that
+were let in, one more closes the one that has been without a query for the longest time; its client connects again.
+``stop`` waits a moment for answers under way. A thread may outlast it, as it reads no store itself (``worker.lookup``).
 
 What must not live here: what a message means (``conversation``), and what the answer is.
 """
@@ -30,7 +31,9 @@ from kstreams_assign.query.messages import (
     NONCE_BYTES,
     Answer,
     Get,
+    Reason,
     Refused,
+    Unanswered,
     answer_message,
     error_message,
 )
@@ -38,7 +41,9 @@ from kstreams_assign.state.forking import open_unshared
 from kstreams_assign.wire.framing import Frames, Message, frame
 
 CONNECTIONS_MAX = 128
-"""Connections of clients that have proved themselves; one more is closed."""
+"""Connections of clients that have proved themselves; one more takes the place of one that no query uses."""
+ROOM_S = 0.1
+"""How long a client waits for such a place before it is turned away: most queries end sooner."""
 WAITING_MAX = 16
 """Connections that have not proved themselves yet."""
 GREETING_S = 5.0
@@ -107,6 +112,8 @@ class _Server(ThreadingTCPServer):
         self._changed = threading.Condition()
         self._waiting: dict[socket.socket, None] = {}
         self._open: set[socket.socket] = set()
+        self._idle: dict[socket.socket, None] = {}
+        """Of those that are open: the ones that no query uses, the longest first."""
         super().__init__((host, address.port), _Connection)
 
     def close(self) -> None:
@@ -125,18 +132,40 @@ class _Server(ThreadingTCPServer):
         return True
 
     def let_in(self, request: socket.socket) -> bool:
-        """Return whether there is room for a client that has proved itself."""
+        """Make room for a client that has proved itself; return whether there is any, as all others may be in use."""
         with self._changed:
+            has_room = self._changed.wait_for(lambda: len(self._open) < CONNECTIONS_MAX or self._idle, ROOM_S)
             self._waiting.pop(request, None)
-            if len(self._open) >= CONNECTIONS_MAX:
+            if not has_room:
                 return False
+            if len(self._open) >= CONNECTIONS_MAX:
+                longest = next(iter(self._idle))
+                self._forget(longest)
+                _end(longest, socket.SHUT_RDWR)
             self._open.add(request)
+            self._idle[request] = None
             return True
+
+    def use(self, request: socket.socket) -> bool:
+        """A query has come; return whether the connection is still open, as it may just have made room."""
+        with self._changed:
+            self._idle.pop(request, None)
+            return request in self._open
+
+    def rest(self, request: socket.socket) -> None:
+        """The query has its answer."""
+        with self._changed:
+            self._idle[request] = None
+            self._changed.notify_all()
+
+    def _forget(self, request: socket.socket) -> None:
+        self._waiting.pop(request, None)
+        self._open.discard(request)
+        self._idle.pop(request, None)
 
     def shutdown_request(self, request: Any) -> None:
         with self._changed:
-            self._waiting.pop(request, None)
-            self._open.discard(request)
+            self._forget(request)
             self._changed.notify_all()
         super().shutdown_request(request)
 
@@ -180,15 +209,26 @@ class _Connection(BaseRequestHandler):
         self._send(conversation.opening())
         try:
             while (message := self._receive(None if conversation.is_open else greeted_by_s)) is not None:
-                was_open = conversation.is_open
-                if not self._act(conversation.take(message)):
+                go_on = self._serve if conversation.is_open else self._greet
+                if not go_on(conversation, message):
                     return
-                if conversation.is_open and not was_open:
-                    self._frames.bytes_max = FRAME_BYTES_MAX
-                    if not self.server.let_in(self.request):
-                        return
         except MalformedFrame as cause:
             self._send(error_message(None, "malformed", str(cause)))
+
+    def _greet(self, conversation: Conversation, message: Message) -> bool:
+        step = conversation.take(message)
+        if conversation.is_open:
+            self._frames.bytes_max = FRAME_BYTES_MAX
+            if not self.server.let_in(self.request):
+                text = f"all {CONNECTIONS_MAX} connections of the process are in use"
+                step = Reply(answer_message(message["id"], Unanswered(Reason.NOT_READY, text)), hang_up=True)
+        return self._act(step)
+
+    def _serve(self, conversation: Conversation, message: Message) -> bool:
+        goes_on = self.server.use(self.request) and self._act(conversation.take(message))
+        if goes_on:
+            self.server.rest(self.request)
+        return goes_on
 
     def _act(self, step: Reply | Asked) -> bool:
         """Do what follows from a message; return whether the connection goes on."""

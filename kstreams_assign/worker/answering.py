@@ -70,12 +70,12 @@ class QueryAnswers:
             return Unanswered(Reason.NOT_READY, f"the topics are not known: {cause}", None, None, BUSY_RETRY_MS)
         owners = Owners(-1 if generation is None else generation, where.active, where.standbys)
         try:
-            return self._active(get, where, deadline_s) or self._replica(get, where, owners, deadline_s)
+            return self._active(get, where, owners, deadline_s) or self._replica(get, where, owners, deadline_s)
         except TimeoutError:
             text = f"task {where.task}: its thread is busy"
-            return Unanswered(Reason.NOT_READY, text, None, None, BUSY_RETRY_MS)
+            return Unanswered(Reason.NOT_READY, text, owners, None, BUSY_RETRY_MS)
 
-    def _active(self, get: Get, where: Location, deadline_s: float) -> Answer | None:
+    def _active(self, get: Get, where: Location, owners: Owners, deadline_s: float) -> Answer | None:
         """Return the answer of the active task; None if it does not run here."""
         if not self._running.runs(where.task):
             return None
@@ -84,8 +84,8 @@ class QueryAnswers:
             return None
         if self._lease_left_s() <= 0:  # asked after the read: until then no other process had the task
             text = f"task {where.task}: the group may have given it away, as no broker answers heartbeats"
-            return Unanswered(Reason.NOT_READY, text, None, None, BUSY_RETRY_MS)
-        return self._found(get, where.task, reading, Role.ACTIVE, 0)
+            return Unanswered(Reason.NOT_READY, text, owners, None, BUSY_RETRY_MS)
+        return self._found(get, reading, Role.ACTIVE, 0)
 
     def _replica(self, get: Get, where: Location, owners: Owners, deadline_s: float) -> Answer:
         """Return the answer of a replica, or why it cannot answer."""
@@ -112,10 +112,10 @@ class QueryAnswers:
         if lag > get.max_lag:
             text = f"task {task}: its replica lacks {lag} offsets of the store's changelog; max_lag = {get.max_lag}"
             return Unanswered(Reason.NOT_UP_TO_BOUND, text, owners, lag, REBALANCE_RETRY_MS)
-        return self._found(get, task, reading, Role.STANDBY, lag)
+        return self._found(get, reading, Role.STANDBY, lag)
 
-    def _found(self, get: Get, task: TaskId, reading: Reading, role: Role, lag: int) -> Found:
-        value, timestamp_ms = self._lookup.shown(task, get.store, reading.value)
+    def _found(self, get: Get, reading: Reading, role: Role, lag: int) -> Found:
+        value, timestamp_ms = self._lookup.shown(get.store, reading.value)
         return Found(value, role, lag, timestamp_ms)
 
 

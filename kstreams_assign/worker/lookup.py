@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.expiry import horizon
 from kstreams_assign.tasks.stamped import value_and_time
 from kstreams_assign.worker.locating import locate, partition_of
@@ -48,7 +48,16 @@ class Location:
     active: str | None
     """Endpoint (``HOST:PORT``) of the process with the active task; None if it has no ``application_server``."""
     standbys: tuple[str, ...]
-    """Endpoints of the processes with a standby."""
+    """Endpoints of the processes with a standby; none for a store without a changelog, which no other process has."""
+
+
+class _Place(NamedTuple):
+    """Where a store is declared, and how many partitions it has."""
+
+    subtopology: int
+    shape: SubtopologyShape
+    declared: Store
+    partitions: int
 
 
 class Lookup:
@@ -75,47 +84,50 @@ class Lookup:
 
         Raises ``ConfigError`` also for a partition that the store does not have.
         """
-        number, sub, partitions = self._place(store)
+        number, sub, declared, partitions = self._place(store)
         if partition is not None and partition >= partitions:
             raise ConfigError(f"partition = {partition}: store {store!r} has partitions 0 to {partitions - 1}")
         where = partition_of(key, partitions) if partition is None else partition
         endpoints = locate(sub, where, *self._hosts())
-        return Location(TaskId(number, where), endpoints["active"], tuple(endpoints["standbys"]))
+        standbys = tuple(endpoints["standbys"]) if declared.logged else ()
+        return Location(TaskId(number, where), endpoints["active"], standbys)
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
         """Return the committed value here. Raises ``KeyNotLocal``, which names the process that has it."""
         where = self.locate(store, key)
-        for reader in (self._running, self._replicas) if allow_standby else (self._running,):
+        has_replicas = self._place(store).declared.logged
+        for reader in (self._running, self._replicas) if allow_standby and has_replicas else (self._running,):
             try:
                 reading = peek(reader, where.task, store, key, timeout_s)
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if reading is not None:
-                return self.shown(where.task, store, reading.value)[0]
+                return self.shown(store, reading.value)[0]
         others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
             f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
         )
 
-    def shown(self, task: TaskId, store: str, stored: bytes | None) -> tuple[bytes | None, int | None]:
+    def shown(self, store: str, stored: bytes | None) -> tuple[bytes | None, int | None]:
         """Return a stored value and its time, in milliseconds, if the store keeps times.
 
         A value that has expired by the wall clock is not shown. The owner leaves out what has expired by stream time,
         which a replica does not know.
         """
-        stores = self._topology()[0].subtopologies[task.subtopology].stores
-        (declared,) = (each for each in stores if each.name == store)
+        declared = self._place(store).declared
         if stored is None or not declared.timestamped:
             return stored, None
         if declared.ttl_ms is None or declared.ttl_clock != "wall" or stored >= horizon(wall_ms(), declared.ttl_ms):
             return value_and_time(stored)
         return None, None
 
-    def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
+    def _place(self, store: str) -> _Place:
         shape, counts = self._topology()
         for number, sub in enumerate(shape.subtopologies):
-            if store in [each.name for each in sub.stores]:
-                return number, sub, max((counts.get(source, 1) for source in sub.sources), default=1)
+            for declared in sub.stores:
+                if declared.name == store:
+                    partitions = max((counts.get(source, 1) for source in sub.sources), default=1)
+                    return _Place(number, sub, declared, partitions)
         names = [each.name for sub in shape.subtopologies for each in sub.stores]
         raise ConfigError(f"store = {store!r}: no such store; the topology declares {', '.join(names) or 'none'}")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kstreams_assign.config import Config
 from kstreams_assign.errors import StoreNotAvailable
 from kstreams_assign.events import QueryFailedEvent, QueryListeningEvent
-from kstreams_assign.query.client import Connections, QueryResult, checked_get, run_search
+from kstreams_assign.query.client import Connections, QueryResult, answered_within, checked_get, run_search
 from kstreams_assign.query.messages import Answer, Get
 from kstreams_assign.query.server import QueryServer
 from kstreams_assign.worker.events import EventLog
@@ -66,7 +66,9 @@ class Queries:
         def ask(endpoint: str, asked: Get) -> Answer:
             if self._closing.is_set():
                 raise StoreNotAvailable("the worker is ending", START_RETRY_MS)
-            return answer(asked) if endpoint == own else self._connections.ask(endpoint, asked)
+            if endpoint == own:
+                return answer(answered_within(asked, asked.timeout_ms / 1000))
+            return self._connections.ask(endpoint, asked)
 
         return run_search(get, [own], ask, self._closing.wait)
 

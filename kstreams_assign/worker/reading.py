@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.errors import KeyNotLocal, StoreNotAvailable
-from kstreams_assign.query.client import QueryResult
+from kstreams_assign.query.client import QueryResult, check_key, check_timeout
 from kstreams_assign.worker.lookup import Location, Lookup
 from kstreams_assign.worker.querying import START_RETRY_MS, Queries
 
@@ -24,16 +24,21 @@ class KeyReads:
         """Return the processes that have a key: endpoints as ``application_server`` in the last assignment.
 
         Call it from any thread (Kafka: ``KafkaStreams.queryMetadataForKey``). Raises ``KeyNotLocal`` while the worker
-        is not running, ``ConfigError`` for a store that the topology does not declare, and ``BrokerError``.
+        is not running, ``ConfigError`` for a key that is not bytes or a store that the topology does not declare, and
+        ``BrokerError``.
         """
+        check_key(key)
         return self._require_lookup().locate(store, key)
 
     def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
         """Return the newest committed value of a key that this process has, or None.
 
-        With ``allow_standby`` a standby or warm-up may answer, with a value that may be behind. Call it from any
-        thread. Raises ``KeyNotLocal``, which names the process that has the key, and what ``locate`` raises.
+        With ``allow_standby`` a standby or warm-up may answer, with a value that may be behind, if the store has a
+        changelog. Call it from any thread. Raises ``KeyNotLocal``, which names the process that has the key, what
+        ``locate`` raises, and ``ConfigError`` for a wrong ``timeout_s``.
         """
+        check_key(key)
+        check_timeout(timeout_s)
         return self._require_lookup().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
 
     def query(

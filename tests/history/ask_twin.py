@@ -207,8 +207,8 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row["group"], row["generation"], row["offsets_partition"], row["offsets_offset"]
 
 
-def _order(row: Row) -> tuple[int, int, int]:
-    return row["time_ms"], row["offsets_partition"], row["offsets_offset"]
+def _order(row: Row) -> tuple[int, int]:
+    return row["offsets_partition"], row["offsets_offset"]
 
 
 def _time(time_ms: int) -> datetime:

@@ -189,7 +189,11 @@ class Coordinator:
     def commit(self, member_id: str, only: Iterable[Task] = TASKS) -> None:
         """Of the active tasks that it runs."""
         member = self.members[member_id]
-        for subtopology, partition in sorted((member.assigned.active | member.revoking.active).intersection(only)):
+        self.set_offsets((member.assigned.active | member.revoking.active).intersection(only))
+
+    def set_offsets(self, tasks: Iterable[Task]) -> None:
+        """Commits of these tasks, as an operator makes them of a group without members."""
+        for subtopology, partition in sorted(tasks):
             topic = self.chance.choice(INPUTS[subtopology])
             value = encode_offset_commit(OffsetCommit(4, len(self.records), "", self.now_ms))
             self._append(encode_offsets_key(OffsetCommitKey(NAME, topic, partition)), value)

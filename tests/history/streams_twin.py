@@ -196,9 +196,12 @@ class Life:
         return self.deleted, None
 
     def _commits(self, index: int, task: str) -> bool:
+        """Whether a process commits the task; in a group without members it is an operator."""
         key = decode_offsets_key(self.records[index].key)
         subtopology, _, partition = task.partition("_")
-        return isinstance(key, OffsetCommitKey) and key.topic in INPUTS[subtopology] and str(key.partition) == partition
+        if not isinstance(key, OffsetCommitKey) or not self.worlds[index].members:
+            return False
+        return key.topic in INPUTS[subtopology] and str(key.partition) == partition
 
     def _released(self, task: str, since: int, taken: int) -> tuple[int, bool]:
         """The index at which the last member gave the task up, and whether it was removed."""

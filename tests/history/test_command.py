@@ -35,6 +35,25 @@ def test_generate_writes_records_and_says_how_many(tmp_path):
     assert list(tmp_path.glob("*.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("there", "below", "said"),
+    [
+        ("fleet/partition-00003.parquet", "fleet", "has Parquet files; name a new folder, or delete those files"),
+        ("fleet", "fleet", "File exists; name a folder that can be written"),
+        ("fleet", "fleet/records", "Not a directory; name a folder that can be written"),
+    ],
+)
+def test_generate_writes_into_no_folder_of_another_fleet_and_over_no_file(tmp_path, there, below, said):
+    file, folder = tmp_path / there, tmp_path / below
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"another fleet's")
+    with pytest.raises(ConfigError) as refused:
+        call("generate", "--records", folder, "--groups", 3, "--members", 2, "--generations", 2)
+    assert str(refused.value) == f"--records {folder}: {said}"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
+    assert file.read_bytes() == b"another fleet's"
+
+
 def test_compact_says_what_it_merged_and_readers_see_the_same(tmp_path):
     layout = Layout(tmp_path)
     run(layout, cut(fleet(), 4))

@@ -156,6 +156,59 @@ def test_a_changelog_that_may_be_of_two_subtopologies_has_no_task():
     assert {row["task"] for row in two.rows("end_offsets", [EndOffset("app-x-changelog", 0, 1, 0, time_ms)])} == {None}
 
 
+def test_a_changelog_of_another_size_than_the_one_subtopology_with_state_has_no_task():
+    """An earlier version of the application left it behind."""
+    recorded = scaled_out()
+    time_ms = recorded.rows("rebalances")[-1]["time_ms"]
+    left_behind = [EndOffset("app-old-changelog", partition, 1, 0, time_ms) for partition in range(8)]
+    ends = recorded.rows("end_offsets", [*end_offsets(time_ms), *left_behind])
+    tasks = {topic: [row["task"] for row in ends if row["topic"] == topic] for topic in {row["topic"] for row in ends}}
+    assert {*tasks["app-totals-changelog"]} == {"0_0", "0_1", "0_2", "0_3"}
+    assert {*tasks["app-old-changelog"]} == {None}
+
+
+def test_tasks_that_the_application_no_longer_has_do_not_count_for_the_size_of_a_changelog():
+    recorded = RecordedGroup(group(JAVA, partitions=8), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.played.stop(P1)
+    recorded.rebalance()
+    recorded.played.counts = {"orders": 4, "clicks": 4}
+    recorded.start(P2)
+    recorded.rebalance()
+    recorded.rebalance(TEN_MINUTES)
+    ends = recorded.rows("end_offsets", end_offsets(recorded.rows("rebalances")[-1]["time_ms"]))
+    assert [row["task"] for row in ends] == ["0_0", "0_1", "0_2", "0_3"]
+
+
+@pytest.mark.parametrize("sampled", range(1, 5))
+def test_tasks_that_a_rebalance_withholds_count_for_the_size_of_a_changelog(sampled):
+    recorded = scaled_out()
+    rebalances = recorded.rows("rebalances")
+    active = [row["offsets_offset"] for row in recorded.rows("task_placements") if row["role"] == "active"]
+    assert min(map(active.count, {row["offsets_offset"] for row in rebalances})) < 4, "none is withheld"
+    ends = recorded.rows("end_offsets", end_offsets(rebalances[sampled - 1]["time_ms"]))
+    of_generation = [row["task"] for row in ends if row["generation"] == sampled]
+    expected = ["0_0", "0_1", "0_2", "0_3"] if sampled > 1 else [None] * 4
+    assert of_generation == expected, "a task is known to have state when it is reported"
+
+
+@pytest.mark.parametrize(("partitions", "warm"), [(None, True), (8, None)])
+def test_a_left_behind_changelog_makes_no_warm_move_cold(partitions, warm):
+    """The task moves to a process with a standby; one changelog of unknown task leaves the size of its state open."""
+    recorded = RecordedGroup(group(JAVA, stateless=False, num_standby_replicas=1), JAVA)
+    recorded.start(P1, P2)
+    recorded.settle()
+    recorded.rebalance(TEN_MINUTES)
+    recorded.played.stop(P2)
+    recorded.rebalance()
+    recorded.commit()
+    time_ms = recorded.rows("rebalances")[-1]["time_ms"]
+    left_behind = [EndOffset("app-old-changelog", n, 1_000_000, 0, time_ms) for n in range(partitions or 0)]
+    moved = recorded.rows("movements", [*end_offsets(time_ms), *left_behind])
+    assert [row["warm"] for row in moved] == [warm, warm]
+
+
 # --- batches ------------------------------------------------------------------------
 
 

@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.history.derive import derive, derive_strangers
+from kstreams_assign.history.fleet import NEEDED
 from kstreams_assign.history.lives import KINDS
 from kstreams_assign.history.records import Kind, key_of
+from kstreams_assign.history.replay import replay
 from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.model import TaskId
+from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.wire import (
     ConsumerSubscription,
     GroupMetadata,
@@ -19,14 +23,22 @@ from kstreams_assign.wire import (
     OffsetCommitKey,
     StoredMember,
     StreamsKey,
+    decode_assignment,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+    decode_subscription,
+    encode_assignments,
+    encode_consumer_assignment,
     encode_consumer_subscription,
     encode_group_metadata,
     encode_offsets_key,
     encode_streams_key,
+    encode_subscription,
 )
 from kstreams_assign.wire.streams_records import CURRENT_MEMBER
 from tests.history.groups import (
     JAVA,
+    OURS,
     P1,
     P2,
     TEN_MINUTES,
@@ -169,6 +181,48 @@ def test_a_key_tells_its_group_and_partition():
     assert key_of(encode_offsets_key(GroupMetadataKey("g")))[:2] == (Kind.GROUP_METADATA, "g")
 
 
+@pytest.mark.parametrize("part", ["task_offset_sums", "active_tasks", "standby_tasks"])
+@pytest.mark.parametrize("number", ["subtopology", "partition"])
+@pytest.mark.parametrize("kind", [OURS, JAVA], ids=["ours", "java"])
+def test_a_task_of_a_negative_number_is_damage(kind, number, part):
+    recorded = RecordedGroup(group(kind, num_standby_replicas=1), kind)
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    recorded.rebalance()
+    *before, record = recorded.records()
+    broken = changed(record, members=lambda m: with_bad_task(m, part, number) if str(P2) in m.client_id else m)
+    counts, tables = counted([*before, broken])
+    assert counts == {"damaged_user_data": 1, "group_metadata": 2}
+    (bad,) = rows(tables, "quarantine")
+    assert (bad["kind"], str(P2) in bad["reason"], "-1" in bad["reason"]) == ("damaged_user_data", True, True)
+    (spoilt,) = (row for row in rows(tables, "members") if row["unreadable"])
+    assert ("subscription" if part == "task_offset_sums" else "assignment") in spoilt["unreadable"]
+    placed = {row["task"] for row in rows(tables, "task_placements")}
+    reported = {task for row in rows(tables, "members") for task, _ in row["offset_sums"] or ()}
+    assert placed
+    assert all(TaskId.parse(task) for task in placed | reported)
+
+
+def with_bad_task(member, part, number):
+    """The member with another number of one of its tasks, in what it said or in what it got."""
+
+    def spoilt(info):
+        tasks = getattr(info, part)
+        first, *others = tasks
+        names = (first._replace(**{number: -1}), *others)
+        return replace(
+            info, **{part: names if isinstance(tasks, tuple) else dict(zip(names, tasks.values(), strict=True))}
+        )
+
+    if part == "task_offset_sums":
+        said = decode_consumer_subscription(member.subscription)
+        user_data = encode_subscription(spoilt(decode_subscription(said.user_data)))
+        return replace(member, subscription=encode_consumer_subscription(replace(said, user_data=user_data)))
+    given = decode_consumer_assignment(member.assignment)
+    (user_data,) = encode_assignments([spoilt(decode_assignment(given.user_data))])
+    return replace(member, assignment=encode_consumer_assignment(replace(given, user_data=user_data)))
+
+
 @settings(deadline=None, max_examples=examples(150))
 @given(data=st.data())
 def test_no_record_whatever_its_bytes_ends_the_derivation(data):
@@ -184,6 +238,7 @@ def test_no_record_whatever_its_bytes_ends_the_derivation(data):
             for record in column:
                 assert not isinstance(record, int) or -(2**63) <= record < 2**63, name
                 assert not isinstance(record, str) or record.encode() is not None
+    replay({name: rows(tables, name) for name in NEEDED}, [Alternative(assignor="high_availability")])
 
 
 SAMPLE = [record for record in life_records(KINDS[0], 4, 6) if key_of(record.key).kind is Kind.GROUP_METADATA]

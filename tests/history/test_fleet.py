@@ -287,6 +287,20 @@ def test_a_generation_with_a_member_that_cannot_be_read_is_left_out():
     assert replay(of_group(derived([*before, spoilt])), [HIGH]).left_out["members that cannot be read"] == 1
 
 
+@pytest.mark.parametrize("table", ["members", "task_placements", "end_offsets"])
+def test_a_generation_with_a_task_of_a_negative_number_is_left_out(table):
+    """Tables of earlier releases may have one, from damaged bytes."""
+    recorded = scaled(JAVA)
+    asked = {answer.offsets_offset for answer in replay(of_group(derived(recorded.records())), [HIGH]).answers}
+    last_asked = max(recorded.rows("rebalances"), key=lambda row: (row["offsets_offset"] in asked, row["time_ms"]))
+    group_row = of_group(derived(recorded.records(), end_offsets(last_asked["time_ms"], partitions=6)))
+    row = next(row for row in group_row[table] if row["offsets_offset"] == last_asked["offsets_offset"])
+    row |= {"offset_sums": [("0_-1", 5)]} if table == "members" else {"task": "0_-1"}
+    replayed = replay(group_row, [HIGH])
+    assert replayed.left_out["members that cannot be read"] == 1
+    assert {answer.offsets_offset for answer in replayed.answers} == asked - {last_asked["offsets_offset"]}
+
+
 def test_tasks_that_cannot_be_replayed_are_left_out_with_the_reason():
     group_row = of_group(derived(scaled(JAVA).records()))
     named = [{**row, "task": f"shop__{row['task']}"} for row in group_row["task_placements"]]

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.history.report.build import GroupRows, build_group, bunched, drawn_until, natural, task_order
+from kstreams_assign.history.report.build import (
+    GroupRows,
+    build_group,
+    bunched,
+    drawn_until,
+    group_line,
+    natural,
+    task_order,
+)
 from kstreams_assign.history.report.fleet import build_fleet, span_of
 from kstreams_assign.history.report.payload import group_payload
 from kstreams_assign.history.report.rows import (
@@ -244,6 +252,27 @@ def test_the_fleet_counts_each_kind_and_each_reason_once():
 def test_three_minutes_of_history_are_not_stretched_to_a_rate_an_hour():
     fleet = build_fleet([rebalance(n, n, n * 18_000) for n in range(11)])
     assert fleet.lines[0].per_hour == 11
+
+
+def test_generations_stand_in_the_order_of_the_topic_where_a_clock_is_set_back():
+    """The coordinator moved to a broker whose clock is behind: the third and fourth generation have earlier times."""
+    times_ms = [100_000, 200_000, 50_000, 60_000, 300_000]
+    rows = [rebalance(n, n, time_ms, members=n, state="stable") for n, time_ms in enumerate(times_ms, 1)]
+    placements = [placement(n, "0_0") for n in range(1, 6)] + [placement(3, "0_1", role="warmup")]
+    shown = view(rows[::-1], placements, end_ms=300_000)
+    assert [(g.number, g.time_ms, g.missing) for g in shown.generations] == [
+        (n, time_ms, 0) for n, time_ms in enumerate(times_ms, 1)
+    ]
+    assert [(bar.first, bar.last) for bar in shown.bars if bar.role is Role.ACTIVE] == [(0, 4)]
+    assert [warmup.lasted_ms for warmup in shown.warmups] == [10_000]
+    assert sum(map(sum, shown.buckets.counts.values())) == 5
+    assert shown.drawn_ms == (100_000, 200_000, 200_000, 200_000, 300_000)
+    assert shown.drawn_until_ms >= 300_000
+    behind = view(rows[:4], placements, end_ms=200_000)
+    assert (behind.line.members, behind.line.last_ms) == (4, 60_000)
+    assert behind.drawn_until_ms >= 200_000
+    assert behind.line == group_line(rows[3::-1], (), Span(0, 200_000))
+    assert all(warmup.lasted_ms >= 0 for warmup in view(rows[:3], placements, end_ms=200_000).warmups)
 
 
 # --- streams groups -------------------------------------------------------------------

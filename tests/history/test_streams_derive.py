@@ -29,7 +29,7 @@ COMPARED = {
 
 OPERATIONS = (
     *("join", "join", "leave", "beat", "beat", "beat", "settle", "settle"),
-    *("commit", "commit", "commit", "commit", "wait", "wait", "rewrite", "delay", "delete"),
+    *("commit", "commit", "commit", "commit", "wait", "wait", "rewrite", "delay", "delete", "set offsets"),
 )
 WAITS_MS = (5_000, 20_000, 45_000, 61_000, 200_000, 700_000)
 CLOCK_SET_BACK_MS = (-5_000, -61_000, -700_000)
@@ -58,6 +58,8 @@ def play(coordinator: Coordinator, chance: Random, waits_ms: Sequence[int]) -> N
         coordinator.join(chance.choice((A, B, C)))
     elif name == "delete" and not members and coordinator.epoch:
         coordinator.delete()
+    elif name == "set offsets" and not members and coordinator.epoch:
+        coordinator.set_offsets(chance.sample(TASKS, chance.randrange(1, 7)))
     elif name == "wait":
         coordinator.wait(chance.choice(waits_ms))
     elif name == "settle":

@@ -108,6 +108,30 @@ def test_a_search_waits_as_long_as_the_processes_ask_for():
     assert isinstance(search.handle(Answered("a", not_present(1, None, retry_ms=400)), 4_900), GiveUp)
 
 
+@pytest.mark.parametrize("deadline_ms", [200, 1_000, 2_000, 5_000])
+@pytest.mark.parametrize("members", [["a"], ["hangs", "c"], ["hangs", "also hangs", "c"], ["hangs", "a"]])
+def test_a_process_that_hangs_leaves_time_for_a_replica(members, deadline_ms):
+    found = Found(b"6", Role.STANDBY, 2)
+    group = Group({"a": not_present(1, "hangs", "c"), "c": found})
+    effect, _, rounds, _ = group.run(Search(members, deadline_ms, replicas=True))
+    assert (effect, len(rounds)) == (Return("c", found), 1)
+
+
+def test_the_time_that_is_left_is_shared_by_the_processes_that_may_answer():
+    search = Search(["a", "b"], 2_000, replicas=True)
+    assert search.handle(Begin(), 0) == Ask("a", 1_000)
+    assert search.handle(Answered("a", not_present(1, "x", "y", "a", "z")), 500) == Ask("x", 500)
+    assert search.handle(Answered("x", not_present(1, "x", "y", "a", "z")), 600) == Ask("y", 700)
+    assert search.handle(Unreachable("y", "slow"), 1_300) == Ask("z", 700)
+    assert search.handle(Unreachable("z", "refused"), 1_301) == Ask("b", 699)
+
+
+def test_the_active_task_alone_has_all_the_time_however_many_members_are_left_to_ask():
+    search = Search("abcdefghij", 1_500, replicas=False)
+    assert search.handle(Begin(), 0) == Ask("a", 150)
+    assert search.handle(Answered("a", not_present(1, "x", "y")), 5) == Ask("x", 1_495)
+
+
 @pytest.mark.parametrize("code", sorted({code for code in THEN if code not in set(Reason)} - {"wrong_application"}))
 def test_a_wrong_query_ends_at_the_first_refusal(code):
     refused = Refused(code, "no")

@@ -344,24 +344,6 @@ def test_a_connection_that_does_not_greet_in_time_is_closed(monkeypatch):
                 pass
 
 
-def test_clients_beyond_the_limit_are_turned_away(monkeypatch):
-    monkeypatch.setattr(server_module, "CONNECTIONS_MAX", 1)
-    held, go = threading.Event(), threading.Event()
-
-    def slow(get: Get) -> Answer:
-        held.set()
-        go.wait(30)
-        return echo(get)
-
-    with serving(slow) as endpoint, ThreadPoolExecutor(1) as pool, QueryClient([endpoint], token=TOKEN) as first:
-        answered = pool.submit(first.query, "totals", b"ab", timeout_s=30)
-        assert held.wait(10)
-        with QueryClient([endpoint], token=TOKEN) as second, pytest.raises(StoreNotAvailable, match="closed"):
-            second.query("totals", b"ab", timeout_s=0.3)
-        go.set()
-        assert answered.result(30).value == b"ba"
-
-
 def test_an_address_that_cannot_be_had_is_an_error_of_the_setting():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -19,7 +19,8 @@ STORES = (Store("totals"), Store("scratch", logged=False), Store("timed", timest
 SHAPE = TopologyShape((SubtopologyShape(("orders",), STORES),))
 TASK = TaskId(0, 1)
 HOSTS = {HostInfo("one", 1): (TopicPartition("orders", 1),)}
-OWNERS = Owners(7, "one:1", ())
+STANDBYS = {HostInfo("two", 2): (TopicPartition("orders", 1),)}
+OWNERS = Owners(7, "one:1", ("two:2",))
 
 
 class Reader:
@@ -45,7 +46,7 @@ def answer(get: Get, running: Reader = NONE, replicas: Reader = NONE, *, end=10,
             raise BrokerUnavailable("no broker")
         return dict.fromkeys(asked, end)
 
-    lookup = Lookup(lambda: (SHAPE, {"orders": 4}), lambda: (HOSTS, {}), running, replicas)
+    lookup = Lookup(lambda: (SHAPE, {"orders": 4}), lambda: (HOSTS, STANDBYS), running, replicas)
     ends = FreshEnds(look)
     answers = QueryAnswers("app", SHAPE, lookup, running, replicas, ends, lambda: 7, lambda: lease_s, lambda: ending)
     try:
@@ -72,6 +73,7 @@ def test_the_active_task_answers_whatever_the_lag_allowed():
 def test_an_active_task_whose_lease_is_over_does_not_answer_as_another_may_have_it(lease_s):
     refusal = answer(query(), Reader(b"5"), lease_s=lease_s)
     assert (refusal.reason, refusal.retry_after_ms > 0) == (Reason.NOT_READY, True)
+    assert refusal.owners == OWNERS, "a standby may answer"
 
 
 @pytest.mark.parametrize(("position", "lag"), [(10, 0), (12, 0), (8, 2), (5, 5)])
@@ -96,7 +98,7 @@ def test_a_replica_does_not_answer_without_a_bound_or_without_the_end_of_the_cha
 
 def test_a_store_without_a_changelog_has_no_replicas():
     refusal = answer(query("scratch", max_lag=99), NONE, Reader(b"old"))
-    assert (refusal.reason, refusal.owners) == (Reason.NOT_PRESENT, OWNERS)
+    assert (refusal.reason, refusal.owners) == (Reason.NOT_PRESENT, Owners(7, "one:1", ()))
     assert answer(query("scratch"), Reader(b"new")) == Found(b"new", Role.ACTIVE, 0)
 
 
@@ -115,6 +117,7 @@ def test_a_busy_thread_and_an_ending_worker_say_so_in_time():
     stuck.stuck = True
     refusal = answer(query(timeout_ms=30), stuck)
     assert (refusal.reason, "busy" in refusal.text) == (Reason.NOT_READY, True)
+    assert refusal.owners == OWNERS, "a standby may answer"
     assert answer(query(), Reader(b"5"), ending=True).reason is Reason.NOT_READY
 
 

@@ -53,6 +53,11 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
         assert first.worker.read("totals", missing) is None
         with pytest.raises(ConfigError, match="declares totals"):
             first.worker.locate("total", b"x")
+        for ask in (first.worker.locate, first.worker.read):
+            for key in (bytearray(missing), memoryview(missing), ""):
+                with pytest.raises(ConfigError, match="must be bytes"):
+                    ask("totals", key)
+        assert first.worker.read("totals", missing) is None, "the worker goes on"
     finally:
         app.stop()
     with pytest.raises(KeyNotLocal, match="the worker is not running"):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from kstreams_assign.errors import InvalidTaskId
 from kstreams_assign.history.report.bars import Copy, in_lanes, lanes_of, merged
@@ -87,7 +87,7 @@ def place_of(row: Rebalance | Member | Placement | EndOffset | Movement | Balanc
 
 def build_group(rows: GroupRows, span: Span) -> GroupView:
     """The group's section. ``rows.rebalances`` holds at least one."""
-    ordered = sorted(rows.rebalances, key=_when)
+    ordered = sorted(rows.rebalances, key=place_of)
     at = {place_of(row): index for index, row in enumerate(ordered)}
     names = _Names()
     unreadable = Counter(place_of(row) for row in rows.members if row.unreadable is not None)
@@ -96,7 +96,8 @@ def build_group(rows: GroupRows, span: Span) -> GroupView:
     generations = _generations(ordered, names, unreadable)
     moves = _moves(rows.movements, at, names)
     tasks, bars = _timeline(rows, at, names, moves)
-    times = [generation.time_ms for generation in generations]
+    times = tuple(generation.time_ms for generation in generations)
+    drawn = tuple(accumulate(times, max))  # a clock may be set back, but an axis of time goes on
     line = _line(ordered[0].group, generations, moves, span)
     return GroupView(
         line=line,
@@ -110,10 +111,11 @@ def build_group(rows: GroupRows, span: Span) -> GroupView:
         warmups_known=all(bar.role is not Role.COPY for bar in bars),
         skews=_skews(rows.balance, at),
         buckets=bucketed(
-            ((generation.time_ms, generation.cause) for generation in generations), Span(times[0], times[-1])
+            ((generation.time_ms, generation.cause) for generation in generations), Span(min(times), max(times))
         ),
-        drawn_until_ms=drawn_until(times, span.end_ms),
-        equal_widths=bunched(times, span.end_ms),
+        drawn_ms=drawn,
+        drawn_until_ms=drawn_until(drawn, span.end_ms),
+        equal_widths=bunched(drawn, span.end_ms),
     )
 
 
@@ -296,15 +298,11 @@ def bunched(times_ms: Sequence[int], until_ms: int) -> bool:
 
 def group_line(rebalances: Iterable[Rebalance], movements: Iterable[Movement], span: Span) -> GroupLine:
     """A group's line in the overview, from its rows (at least one rebalance)."""
-    ordered = sorted(rebalances, key=_when)
+    ordered = sorted(rebalances, key=place_of)
     at = {place_of(row): index for index, row in enumerate(ordered)}
     names = _Names()
     generations = _generations(ordered, names, {})
     return _line(ordered[0].group, generations, _moves(movements, at, names), span)
-
-
-def _when(row: Rebalance) -> tuple[int, int, int]:
-    return row.time_ms, row.offsets_partition, row.offsets_offset
 
 
 def _line(group: str, generations: Sequence[Generation], moves: Sequence[Move], span: Span) -> GroupLine:

@@ -20,6 +20,7 @@ def group_payload(view: GroupView) -> dict[str, Any]:
     return {
         "group": view.line.group,
         "end": view.span.end_ms,
+        "drawn": view.drawn_ms,
         "until": view.drawn_until_ms,
         "equal": view.equal_widths,
         "warmups_known": view.warmups_known,

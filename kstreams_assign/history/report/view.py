@@ -198,7 +198,10 @@ class GroupLine:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group with everything that its section shows. ``skews`` maps a class of tasks to (generation, skew)."""
+    """A group with everything that its section shows. ``skews`` maps a class of tasks to (generation, skew).
+
+    ``drawn_ms``: where each generation begins on an axis of time, none before the one that it follows.
+    """
 
     line: GroupLine
     span: Span
@@ -211,6 +214,7 @@ class GroupView:
     warmups_known: bool
     skews: Mapping[str, tuple[tuple[int, float], ...]]
     buckets: Buckets
+    drawn_ms: tuple[int, ...]
     drawn_until_ms: int
     equal_widths: bool
 

@@ -6,7 +6,7 @@ with explained as (
     "group", generation, offsets_partition, offsets_offset,
     coalesce(
       last_value(case when cause not in ('follow_up', 'probe') then cause end ignore nulls) over (
-        partition by "group" order by time_ms, offsets_partition, offsets_offset
+        partition by "group" order by offsets_partition, offsets_offset
         rows between unbounded preceding and current row
       ),
       cause,

@@ -10,16 +10,16 @@ with ordered as (
     lag(offsets_partition) over places as partition_before,
     lag(offsets_offset) over places as offset_before
   from rebalances
-  window places as (partition by "group" order by time_ms, offsets_partition, offsets_offset)
+  window places as (partition by "group" order by offsets_partition, offsets_offset)
 ),
 changes as (
   select *, coalesce(time_ms - lag(time_ms) over places > 600000, true) as begins
   from ordered
   where cause in ('join', 'leave', 'replace')
-  window places as (partition by "group" order by time_ms, offsets_partition, offsets_offset)
+  window places as (partition by "group" order by offsets_partition, offsets_offset)
 ),
 numbered as (
-  select *, sum(begins::int) over (partition by "group" order by time_ms, offsets_partition, offsets_offset) as number
+  select *, sum(begins::int) over (partition by "group" order by offsets_partition, offsets_offset) as number
   from changes
 ),
 spans as (

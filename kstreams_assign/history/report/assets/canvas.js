@@ -131,9 +131,9 @@ const TimelineCanvas = (() => {
     }
 
     edge(generation) {
-      const { generations } = this.group;
+      const { drawn, until } = this.group;
       if (!this.byTime) return generation;
-      return generation < generations.length ? generations[generation].t : this.group.until;
+      return generation < drawn.length ? drawn[generation] : until;
     }
 
     all() {

@@ -142,18 +142,18 @@ const Charts = (() => {
   function skew(host, group) {
     const names = Object.keys(group.skews);
     if (!names.length) return empty(host, "The tables hold no data for this.");
-    const { generations } = group;
+    const { drawn } = group;
     let most = 0;
     const traces = names.map((scope) => {
       const pairs = group.skews[scope],
         x = [],
         y = [];
       for (let at = 0; at < pairs.length; at += 2) {
-        x.push(group.equal ? pairs[at] + 1 : iso(generations[pairs[at]].t));
+        x.push(group.equal ? pairs[at] + 1 : iso(drawn[pairs[at]]));
         y.push(pairs[at + 1]);
         most = Math.max(most, pairs[at + 1]);
       }
-      x.push(group.equal ? generations.length + 1 : iso(group.until));
+      x.push(group.equal ? drawn.length + 1 : iso(group.until));
       y.push(y[y.length - 1]);
       const [paint, dash] = LINES[scope];
       return {

@@ -228,7 +228,8 @@
       `generations ${group.generations[0].n} to ${last.n}`,
       `last at ${moment(last.t)} UTC`,
     ];
-    if (group.end - last.t > 60000) text.push(`unchanged for ${duration(group.end - last.t)} since`);
+    const unchanged = group.end - group.drawn[group.drawn.length - 1];
+    if (unchanged > 60000) text.push(`unchanged for ${duration(unchanged)} since`);
     at("about").textContent = text.join(", ");
   }
 
