@@ -247,10 +247,13 @@ class Membership:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Handle one event and return the effects in order."""
+        self._see(now_ms)
+        return self._REACTIONS[type(event)](self, event, now_ms)
+
+    def _see(self, now_ms: int) -> None:
         if now_ms < self._seen_ms:
             self._set_back(self._seen_ms - now_ms)
         self._seen_ms = now_ms
-        return self._REACTIONS[type(event)](self, event, now_ms)
 
     def _set_back(self, step_ms: int) -> None:
         self._member.set_back(step_ms)
@@ -328,6 +331,7 @@ class Membership:
         Otherwise the brokers would ignore a member that joins for a probing rebalance. A SyncGroup of this member as
         the leader may be lost: it leads only if it is elected again.
         """
+        self._see(facts.now_ms)
         self.leads = False
         self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
         self._drain_reported, self._restart_reported = self._draining, self._restarting

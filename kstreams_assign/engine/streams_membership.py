@@ -81,6 +81,13 @@ AWAITING_INTERVAL_MS, AWAITING_MS = 200, 60_000
 A task that its owner has released is silent until its new owner's next heartbeat.
 """
 
+LOOK_FIRST_MS, LOOK_LAST_MS, LOOK_FACTOR = 10_000, 160_000, 4
+"""After how long a member looks its assignment up again once a heartbeat was not answered, and each time after that.
+
+The heartbeat may arrive after later ones were answered, over a connection that is read no longer. Its answer
+may be the only one that names a new task.
+"""
+
 NO_WARM_UPS = -1
 """The acceptable lag that a coordinator answers which assigns no warm-ups."""
 
@@ -150,6 +157,9 @@ class StreamsMembership:
         """The coordinator waits for lists without what it revoked, at most for the rebalance timeout."""
         self._tell_all = True
         self._unsure = self._looking_up = self._dropping = False
+        self._look_ms: int | None = None
+        """When the assignment is looked up again, and the gap before that."""
+        self._look_gap_ms = LOOK_FIRST_MS
         self._sent_ms: int | None = None
         self._sent_shutdown = self._shutdown = self._is_known = False
         self._due_ms: int | None = 0
@@ -367,7 +377,10 @@ class StreamsMembership:
     def _unanswered(self, _event: Unanswered, now_ms: int) -> list[Effect]:
         sent_ms, self._sent_ms = self._sent_ms, None
         self._was_released = False  # a join may have taken the place again
-        return [] if sent_ms is None else self._send_again(now_ms)
+        if sent_ms is None:
+            return []
+        self._look_ms, self._look_gap_ms = now_ms + LOOK_FIRST_MS, LOOK_FIRST_MS
+        return self._send_again(now_ms)
 
     def _send_again(self, now_ms: int) -> list[Effect]:
         """Report everything again, after a moment. What the coordinator has done meanwhile is not known."""
@@ -417,7 +430,7 @@ class StreamsMembership:
             return self._aim_at(tasks_by_role(active, standby, warmup), now_ms)
         if any(each is not None for each in lists):
             return self._close_for(BrokerError(UNREADABLE))
-        if self._unsure:
+        if self._unsure or (self._look_ms is not None and now_ms >= self._look_ms):
             self._looking_up = True
             return [LookUpAssignment()]
         return []
@@ -430,7 +443,14 @@ class StreamsMembership:
         if event.tasks is None or event.epoch != self.epoch:
             self._due_ms = now_ms + BACKOFF_MS
             return []
-        return self._aim_at(event.tasks, now_ms)
+        self._look_later(now_ms)
+        is_news = self._unsure or event.tasks != (self.owned if self._target is None else self._target)
+        return self._aim_at(event.tasks, now_ms) if is_news else []
+
+    def _look_later(self, now_ms: int) -> None:
+        if self._look_ms is not None and now_ms >= self._look_ms:
+            self._look_gap_ms *= LOOK_FACTOR
+            self._look_ms = now_ms + self._look_gap_ms if self._look_gap_ms <= LOOK_LAST_MS else None
 
     def _lookup_failed(self, _event: LookupFailed, now_ms: int) -> list[Effect]:
         if self._looking_up:

@@ -208,7 +208,10 @@ def _unsettled(status: Status) -> Iterable[str]:
     if status.closing or status.state is not State.STABLE:
         yield _NOT_STABLE[State.CLOSED if status.closing else status.state]
     elif status.lease_left_ms <= 0:
-        yield "no heartbeat was answered for a session timeout: its tasks may belong to other members by now"
+        yield (
+            "no heartbeat was answered for a session timeout, or the group has waited for it through a rebalance: its "
+            "tasks may belong to other members by now"
+        )
 
 
 def _incomplete(status: Status) -> Iterable[str]:
@@ -248,7 +251,8 @@ def _under_way(status: Status) -> Iterable[str]:
         )
     if status.draining:
         warm = f": {len(status.drain.warm)} of {len(status.drain.owners)} are warm" if status.drain else ""
-        yield f"this member is draining: its tasks are being warmed up elsewhere{warm}"
+        away = f"; it waits for {', '.join(status.drain.away)}, away" if status.drain and status.drain.away else ""
+        yield f"this member is draining: its tasks are being warmed up elsewhere{warm}{away}"
     if status.join is not None:
         count = status.join.joiners
         who = "1 other process joins" if count == 1 else f"{count} other processes join"

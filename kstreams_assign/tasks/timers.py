@@ -248,7 +248,9 @@ class TimerQueue:
 
     def _drop_gone(self) -> None:
         while self._front and self._front[0] in self._gone:
-            self._gone.remove(heappop(self._front))
+            key = heappop(self._front)
+            self._gone.remove(key)
+            self._late.pop(key, None)
 
     def _read_ahead(self) -> None:
         read = list(islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1))

@@ -74,11 +74,12 @@ class StreamTime:
     After a restart it begins with what was committed (Kafka: ``PartitionGroup.streamTime``, ``setPartitionTime``).
 
     ``done_ms``: that of the records worked on. ``now_ms``: with those that the function has read of its batch; a batch
-    that is worked on again begins at ``done_ms`` again. Both are -1 before the first record. ``due_ms``: when the first
-    timer is due that the function has set during its batch.
+    that is worked on again begins at ``done_ms`` again. Both are -1 before the first record. ``ahead_ms``: that of a
+    record that comes behind the timers that it passes. ``due_ms``: when the first timer is due that the function has
+    set during its batch.
     """
 
-    __slots__ = ("done_ms", "due_ms", "now_ms")
+    __slots__ = ("ahead_ms", "done_ms", "due_ms", "now_ms")
 
     def __init__(self, times: Iterable[PartitionTime]) -> None:
         self.due_ms = TIME_MAX
@@ -87,7 +88,7 @@ class StreamTime:
     def begin(self, times: Iterable[PartitionTime]) -> None:
         """Begin, perhaps again, with the records that were processed so far."""
         known = [time.newest_ms for time in times if time.newest_ms is not None]
-        self.done_ms = self.now_ms = max(known, default=-1)
+        self.done_ms = self.now_ms = self.ahead_ms = max(known, default=-1)
 
     def read(self, time_ms: int) -> None:
         """Note a record that the function reads."""
@@ -95,7 +96,7 @@ class StreamTime:
 
     def look_back(self, time_ms: int) -> None:
         """Stand at an earlier time, for a call that was due then; ``begin_batch`` ends this."""
-        self.now_ms = min(self.done_ms, time_ms)
+        self.now_ms = min(max(self.done_ms, self.ahead_ms), time_ms)
 
     def begin_batch(self) -> None:
         """Stand at ``done_ms``: what was read and set in a batch that did not come to its end is forgotten."""

@@ -170,6 +170,7 @@ class DueCalls:
         running.timing.look_ahead()
         if timers:
             running.timing.done(timers)
+            running.timers_fired()
         if running.workspace.holds_work():
             running.seal({})
         return Amount(number, running.grown_bytes(), self._now_ms() - began_ms)

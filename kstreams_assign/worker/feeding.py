@@ -25,7 +25,8 @@ from kstreams_assign.worker.running import Running
 class Loop(Protocol):
     """What the feeding asks of the processing loop."""
 
-    turned_ms: int
+    housed_ms: int
+    """When house was kept last."""
 
     def reads_on(self, partition: TopicPartition) -> bool:
         """Return whether the records that were polled are still the next ones of this partition."""
@@ -110,15 +111,17 @@ class Feeding:
         Keep house after a long call, and while something else has to come first. Once is enough, however long it takes:
         records have their turn, too.
         """
-        kept_house = False
+        kept_house = made_calls = False
         while done < len(records) and self._loop.reads_on(partition):
             number = self._labour.portion(running, records, done)
-            if not number and self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS:
-                self._labour.call_due()
-                number = self._labour.portion(running, records, done)
-            if number and (kept_house or self._clocks.monotonic_ms() - self._loop.turned_ms < TURN_MS):
+            has_time = kept_house or self._clocks.monotonic_ms() - self._loop.housed_ms < TURN_MS
+            if has_time and number:
                 return number
-            self._loop.keep_house()
-            self._loop.take_orders()
-            kept_house = True
+            if has_time and not made_calls:  # what comes first may be a timer, of which a batch may pass many
+                self._labour.call_due()
+                made_calls = True
+            else:
+                self._loop.keep_house()
+                self._loop.take_orders()
+                kept_house, made_calls = True, False
         return 0

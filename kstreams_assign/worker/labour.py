@@ -220,8 +220,8 @@ class Functions(Labour):
         return self._waiting.records > 0 and self._left == 0
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
-        subtopology, began_ms = running.task.id.subtopology, self._now_ms()
-        running.timing.records_come()
+        subtopology, began_ms, timing = running.task.id.subtopology, self._now_ms(), running.timing
+        timing.records_come()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
         batch = running.workspace.batch(records)
@@ -236,6 +236,8 @@ class Functions(Labour):
                 raise
             if len(records) > 1:
                 return 0
+        if timing.by_stream:
+            timing.learn(len(records), len(batch.given))
         records = batch.given
         running.pieces.pass_over(len(records))
         running.saw(partition, records)

@@ -111,7 +111,7 @@ class Processor:
         self.feeding = Feeding(self, labour, self._running, log, clocks)
         self.input_meter = InputMeter()
         self._peeks = Peeks(self._running, self._in_hand.stores, self.broken)
-        self.turned_ms = clocks.monotonic_ms()
+        self.turned_ms = self.housed_ms = clocks.monotonic_ms()
         self.global_tables = NO_TABLES
 
     def connect(
@@ -217,7 +217,7 @@ class Processor:
 
     def keep_house(self) -> None:
         """Do what each turn does beside the work on records."""
-        self.turned_ms = self._clocks.monotonic_ms()
+        self.turned_ms = self.housed_ms = self._clocks.monotonic_ms()
         self._labour.call_due()
         self._turn_commits()
         self._purging.turn()

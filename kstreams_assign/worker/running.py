@@ -87,6 +87,14 @@ class Running:
         self.workspace.at_work.end()
         self.timing.stream.saw(newest_ms)
 
+    def timers_fired(self) -> None:
+        """Commit the time of the record that comes behind the timers with them: no record is to see an earlier one."""
+        stream, partition = self.timing.stream, self.timing.ahead_in
+        if partition is not None and stream.ahead_ms > stream.done_ms:
+            offset = self.offsets.done_to()[partition]
+            self.times[partition].saw(offset, stream.ahead_ms)
+            self.offsets.defer({partition: offset})
+
     def roll_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Forget the times of the records from these offsets on: they are processed again."""
         for partition, offset in offsets.items():

@@ -202,7 +202,7 @@ class Task:
         """
         done_ms = self._timing.stream_ms()
         if not self._at_work.record.topic:
-            return done_ms
+            return self._timing.call_ms()
         batch_ms = self._at_work.newest_ms()
         return batch_ms if done_ms is None else max(done_ms, batch_ms)
 

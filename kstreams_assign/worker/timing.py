@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import overload
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
@@ -27,6 +27,9 @@ from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import MILLISECONDS, Place
 from kstreams_assign.worker.views import KeyValueStore
+
+RECORDS_MAX = 1 << 30
+"""More than a batch has."""
 
 
 class TimerEntries(KeyValueStore):
@@ -156,6 +159,10 @@ class Timing:
         self.wall_ms = wall_ms
         self.active = declared is not None
         self.declared = declared
+        self.records_max = RECORDS_MAX
+        """So many records come at once at most; it is smaller after a batch that ended before a timer."""
+        self.ahead_in: TopicPartition | None = None
+        """The input of the record of ``stream.ahead_ms``."""
         self.pieces = Pieces()
         """The sizes of the next batches of timers, after one in which the function raised."""
         self._punctuations: Mapping[TimersClock, PunctuationQueue] = {
@@ -237,9 +244,18 @@ class Timing:
         """Return the stream time; None before the first record."""
         return None if self.stream.done_ms < 0 else self.stream.done_ms
 
-    def now_ms(self, clock: TimersClock) -> int | None:
-        """Return the time of a clock; the stream's is None before the first record."""
-        return self.wall_ms() if clock == "wall" else self.stream_ms()
+    def call_ms(self) -> int | None:
+        """Return the stream time in a call that no record causes: at least when it was due; None before any record."""
+        time_ms = max(self.stream.done_ms, self.stream.now_ms)
+        return None if time_ms < 0 else time_ms
+
+    def _now_ms(self, clock: TimersClock) -> int:
+        """Return the time by which punctuators are due; the stream's is -1 before the first record."""
+        return self.wall_ms() if clock == "wall" else self.stream.done_ms
+
+    def _timers_now_ms(self, clock: TimersClock) -> int:
+        """Return the time by which timers are due: the stream's also counts the record that comes behind them."""
+        return self.wall_ms() if clock == "wall" else max(self.stream.done_ms, self.stream.ahead_ms)
 
     def is_due(self) -> bool:
         """Return whether a punctuator or a timer is due, or may be (it may have been cancelled)."""
@@ -263,41 +279,51 @@ class Timing:
     def records_before(self, records: Sequence[Record], done: int, most: int) -> int:
         """Return how many of the records behind the first ``done`` come before a timer by stream time, at most so many.
 
-        If that is none, stream time moves to the next record, so the timers that it passes are due.
+        If that is none, the timers that the next record passes are due.
         """
+        most = min(most, self.records_max)
         due_ms = self._queue.due_ms() if self._queue is not None and self.by_stream else None
         if due_ms is None:
             return most
         for index in range(done, done + most):
             if records[index].timestamp_ms >= due_ms:
                 if index == done:
-                    self.stream.saw(records[index].timestamp_ms)
+                    self._come(records[index])
                 return index - done
         return most
 
+    def _come(self, record: Record) -> None:
+        if record.timestamp_ms > self.stream.ahead_ms:
+            self.stream.ahead_ms = record.timestamp_ms
+            self.ahead_in = TopicPartition(record.topic, record.partition)
+
+    def learn(self, records: int, given: int) -> None:
+        """Make the next batches smaller after one that ended early: a function may have decoded all of it."""
+        self.records_max = 2 * given if given < records else min(2 * self.records_max, RECORDS_MAX)
+
     def _is_due(self, clock: TimersClock) -> bool:
-        due_ms, now_ms = self._next_ms(clock), self.now_ms(clock)
-        return due_ms is not None and now_ms is not None and due_ms <= now_ms
+        due_ms, timers_ms = self._punctuations[clock].due_ms(), self._timers_due_ms(clock)
+        return (due_ms is not None and due_ms <= self._now_ms(clock)) or (
+            timers_ms is not None and timers_ms <= self._timers_now_ms(clock)
+        )
 
     def wait_ms(self) -> int | None:
         """Return for how long nothing is due unless records arrive; None: for ever."""
         if self._is_due("stream"):
             return 0
-        due_ms = self._next_ms("wall")
-        return None if due_ms is None else max(0, due_ms - self.wall_ms())
+        due_ms = (self._punctuations["wall"].due_ms(), self._timers_due_ms("wall"))
+        wait_ms = min((at_ms for at_ms in due_ms if at_ms is not None), default=None)
+        return None if wait_ms is None else max(0, wait_ms - self.wall_ms())
 
-    def _next_ms(self, clock: TimersClock) -> int | None:
-        due_ms = self._punctuations[clock].due_ms()
-        if self._queue is None or self.declared is None or self.declared.clock != clock:
-            return due_ms
-        timers_ms = self._queue.due_ms()
-        return due_ms if timers_ms is None else timers_ms if due_ms is None else min(due_ms, timers_ms)
+    def _timers_due_ms(self, clock: TimersClock) -> int | None:
+        is_theirs = self._queue is not None and self.declared is not None and self.declared.clock == clock
+        return self._queue.due_ms() if is_theirs and self._queue is not None else None
 
     def punctuations(self) -> Iterator[tuple[Punctuation, TimersClock, int]]:
         """Yield the punctuators that are due, with the clock and its time; go on when the call was made."""
         for clock, queue in self._punctuations.items():
-            now_ms = self.now_ms(clock)
-            while now_ms is not None and (punctuation := queue.take(now_ms)) is not None:
+            now_ms = self._now_ms(clock)
+            while now_ms >= 0 and (punctuation := queue.take(now_ms)) is not None:
                 yield punctuation, clock, now_ms
                 queue.put_back(punctuation, now_ms)
 
@@ -315,5 +341,5 @@ class Timing:
         """Take the next timers that are due, at most so many."""
         if self._queue is None or self.declared is None or timers_max < 1:
             return []
-        now_ms = self.now_ms(self.declared.clock)
-        return [] if now_ms is None else self._queue.take(now_ms, timers_max)
+        now_ms = self._timers_now_ms(self.declared.clock)
+        return [] if now_ms < 0 else self._queue.take(now_ms, timers_max)

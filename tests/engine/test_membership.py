@@ -200,7 +200,8 @@ def test_a_leader_leads_on_until_it_joins_again(machine: Machine) -> None:
 
 def test_for_a_decision_it_knows_how_old_its_report_is_also_if_the_assignment_is_lost(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
-    machine.report(replace(PROMISED, now_ms=NOW_MS + 1_000))
+    machine.now_ms += 1_000
+    machine.report(replace(PROMISED, now_ms=machine.now_ms))
     machine.handle(MembershipLost("lost"))
     assert machine.engine.joined_ago_ms(NOW_MS + 31_000) == 30_000
 
@@ -320,6 +321,20 @@ def test_a_wall_clock_that_is_set_back_makes_a_member_that_restarts_leave_no_lat
     assert machine.handle(QUIET) == []
     machine.now_ms += engine.OTHERS_LEARN_WITHIN_MS
     assert machine.handle(QUIET) == [engine.RestartAnnounced(awaited=True)]
+
+
+@pytest.mark.parametrize("before_join", [False, True])
+def test_a_wall_clock_that_is_set_back_around_joingroup_ends_no_wait(before_join: bool) -> None:
+    machine = Machine()
+    machine.join(active(RUNS, awaited={OTHER: AwaitedProcess(600_000, active=(T[1],))}))
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.now_ms -= 5_000 if before_join else 0
+    report = machine.report(replace(PROMISED, now_ms=machine.now_ms))
+    machine.now_ms -= 0 if before_join else 5_000
+    machine.handle(engine.Elected())
+    assert report.trailer is not None
+    assert report.trailer.awaited[OTHER].left_ms == 600_000
+    assert machine.engine.joined_ago_ms(machine.now_ms) == 0
 
 
 @pytest.mark.parametrize("state", [State.UNJOINED, State.PREPARING, State.JOINING, State.RELEASING, State.CLOSED])

@@ -17,6 +17,7 @@ from kstreams_assign.engine.streams_events import NO_TASKS, StreamsTasks
 from kstreams_assign.engine.streams_membership import StreamsMembership
 from kstreams_assign.group.member import DropAll, MembershipLost, TasksReleased
 from kstreams_assign.model import TaskId
+from kstreams_assign.wire import StreamsHeartbeatRequest
 from kstreams_assign.wire.streams_heartbeat import StreamsTopology
 from tests.engine.streams_coordinator import Coordinator, Member
 from tests.samples import sample
@@ -24,6 +25,7 @@ from tests.samples import sample
 TASKS = [TaskId(sub, partition) for sub in range(2) for partition in range(4)]
 SESSION_MS = 6_000
 STEP_MS = 100
+LATE_MS = 20_000
 
 
 class Process:
@@ -49,6 +51,8 @@ class Process:
         match effect:
             case events.SendHeartbeat(request):
                 if world.fails(0.1):
+                    if request.active_tasks is None:  # one with tasks would release what was taken since
+                        world.late.append((world.now_ms + world.rng.randint(STEP_MS, LATE_MS), request))
                     self.handle(events.Unanswered())
                     return
                 reply = world.coordinator.heartbeat(request, world.now_ms)
@@ -105,12 +109,18 @@ class World:
         self.coordinator = Coordinator(TASKS, self.rng.choice((0, 1)), self.rng)
         self.processes: dict[str, Process] = {}
         self.born = 0
+        self.late: list[tuple[int, StreamsHeartbeatRequest]] = []
+        """Heartbeats that were given up, and when they arrive all the same."""
 
     def fails(self, chance: float) -> bool:
         return not self.calm and self.rng.random() < chance
 
     def step(self) -> None:
         self.now_ms += STEP_MS
+        for arrives_ms, request in list(self.late):
+            if self.now_ms >= arrives_ms:
+                self.late.remove((arrives_ms, request))
+                self.coordinator.heartbeat(request, self.now_ms)
         for name, member in list(self.coordinator.members.items()):
             if self.now_ms - member.seen_ms > SESSION_MS:
                 self.coordinator.remove(name)
@@ -165,9 +175,9 @@ class World:
         self.calm, self.coordinator.moved = True, False
         if not self.processes:
             self.processes["last"] = Process(self, "last")
-        for _ in range(600):
+        for _ in range(3_000):
             self.step()
-            if self.rests:
+            if self.rests and not self.late:
                 break
         assert self.rests, "the group does not come to rest"
         active = [task for process in self.processes.values() for task in process.machine.owned.active]

@@ -332,6 +332,15 @@ def test_a_timer_for_a_past_time_holds_back_only_what_is_later_than_when_it_was_
     assert queue.first_ms() == 70
 
 
+def test_timers_for_past_times_that_were_replaced_leave_nothing_in_memory() -> None:
+    queue = TimerQueue(Store())
+    queue.take(0, 1)
+    for number in range(100):
+        queue.set(Timer(b"k", number), 1_000)
+        assert queue.due_ms() == number
+    assert (len(queue._late), len(queue._front), len(queue._gone)) == (1, 1, 0)
+
+
 def test_a_timer_that_is_set_again_is_due_since_then() -> None:
     store = Store()
     queue = TimerQueue(store)

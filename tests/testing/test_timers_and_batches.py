@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign import Batch, Record, Subtopology, Task, Timer, TopologyTestDriver
+from kstreams_assign import Batch, Record, Serde, StateError, Subtopology, Task, Timer, TopologyTestDriver
 from kstreams_assign.allowed_values import GUARANTEES
+from kstreams_assign.worker.processing import Processor
 from tests.samples import examples
 
 IDLE_MS = 30
@@ -195,6 +197,166 @@ def test_a_record_that_is_processed_again_meets_the_same_timers() -> None:
         ]
 
 
+# --- what else has its turn between a timer and the record that passes it -------------------------
+
+
+def driver_of_timers(
+    process: Callable[[Task, Batch], None], timers: Callable[[Task, Sequence[Timer]], None], **options: Any
+) -> TopologyTestDriver:
+    settings = {key: options.pop(key) for key in ("processing_guarantee", "buffered_records_max") if key in options}
+    sources = options.pop("sources", ["in"])
+    return TopologyTestDriver(
+        [Subtopology(process, sources=sources, stores=["kept"], sinks=["out", "late"], timers=timers, **options)],
+        **settings,
+    )
+
+
+@pytest.mark.parametrize("call_ms", [5, 40])
+def test_house_is_kept_while_timers_fire_before_each_record(call_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_ms: list[int] = []
+    keep_house = Processor.keep_house
+
+    def noted(self: Processor) -> None:
+        kept_ms.append(driver._clock.passed_ms)
+        keep_house(self)
+
+    def process(task: Task, records: Batch) -> None:
+        for record in records:
+            driver._clock.advance(40)
+            task.timers.set(b"k", record.timestamp_ms + 1)
+
+    def fire(_task: Task, _due: Sequence[Timer]) -> None:
+        driver._clock.advance(call_ms)
+
+    with driver_of_timers(process, fire) as driver:
+        monkeypatch.setattr(Processor, "keep_house", noted)
+        driver.pipe_many("in", [(b"k", b"")] * 100, range(100))
+    assert max(later - earlier for earlier, later in pairwise([0, *kept_ms])) < 800, (
+        "a batch of 16 records without timers"
+    )
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_task_whose_store_fails_in_a_timers_call_gets_no_further_records(guarantee: str) -> None:
+    story: list[object] = []
+
+    def process(task: Task, records: Batch) -> None:
+        for record in records:
+            story.append(record.timestamp_ms)
+            task.timers.set(b"k", 50)
+
+    def fire(_task: Task, _due: Sequence[Timer]) -> None:
+        story.append("timer")
+        if story.count("timer") == 1:
+            raise StateError("the disk fails")
+
+    with driver_of_timers(process, fire, processing_guarantee=guarantee) as driver:
+        driver.pipe_many("in", [(b"k", b"")] * 4, [0, 100, 10, 20])
+    assert story[:4] == [0, "timer", 0, "timer"]
+
+
+def test_a_task_that_a_timers_call_pauses_gets_no_further_records() -> None:
+    worked: list[int] = []
+
+    def process(task: Task, records: Batch) -> None:
+        for record in records:
+            worked.append(record.timestamp_ms)
+            if record.timestamp_ms == 0:
+                task.timers.set(b"k", 50)
+
+    def fire(task: Task, _due: Sequence[Timer]) -> None:
+        driver.pause(task.id)
+
+    with driver_of_timers(process, fire) as driver:
+        driver.pipe_many("in", [(b"k", b"")] * 3, [0, 100, 110])
+        assert worked == [0]
+        driver.resume()
+        assert worked == [0, 100, 110]
+
+
+def test_the_time_by_which_a_timer_has_fired_is_committed_with_it() -> None:
+    """The record that passes it fails, and then one of another topic comes first, which is late by that time."""
+    tried: list[int] = []
+
+    def count(task: Task, records: Batch) -> None:
+        for record in records:
+            if record.timestamp_ms == 150:
+                tried.append(150)
+                if len(tried) == 1:
+                    driver.fail_next_commit()
+                    driver._broker.append(("b", b"k", b"", (), 0, 20), by_topology=False)
+            if (task.current_stream_time_ms() or 0) >= 100:
+                task.emit("late", record.key, record.value)
+            else:
+                task.timers.set(b"hour", 100)
+
+    def report(task: Task, due: Sequence[Timer]) -> None:
+        for timer in due:
+            task.emit("out", timer.key, b"%d" % (task.current_stream_time_ms() or 0))
+
+    options = {"processing_guarantee": "exactly_once_v2", "buffered_records_max": 1, "sources": ["a", "b"]}
+    with driver_of_timers(count, report, **options) as driver:
+        driver.pipe("a", b"k", b"", 10)
+        driver.pipe("a", b"k", b"", 150)
+        assert tried == [150, 150]
+        assert [record.value for record in driver.read("out")] == [b"100"]
+        assert [record.timestamp_ms for record in driver.read("late")] == [20, 150]
+
+
+@pytest.mark.parametrize("sets_timers", [False, True])
+def test_a_punctuator_by_stream_time_sees_the_record_that_made_it_due(sets_timers: bool) -> None:
+    story: list[object] = []
+
+    def setup(task: Task) -> None:
+        task.every(100, lambda _, time_ms: story.append(("punctuator", time_ms)))
+
+    def process(task: Task, records: Batch) -> None:
+        for record in records:
+            story.append(record.timestamp_ms)
+            if sets_timers:
+                task.timers.set(b"k", record.timestamp_ms + 30)
+
+    def fire(task: Task, _due: Sequence[Timer]) -> None:
+        story.append(("timer", task.current_stream_time_ms()))
+
+    with driver_of_timers(process, fire, init=setup) as driver:
+        for time_ms in (1000, 1050, 1150):
+            driver.pipe("in", b"k", b"", time_ms)
+    timers = [("timer", 1030), ("timer", 1080)] if sets_timers else []
+    assert [each for each in story if each not in timers] == [
+        1000,
+        ("punctuator", 1000),
+        1050,
+        1150,
+        ("punctuator", 1150),
+    ]
+    assert [each for each in story if each in timers] == timers
+
+
+def test_a_batch_that_is_decoded_whole_is_not_decoded_again_for_each_record_that_passes_a_timer() -> None:
+    decoded: list[bytes] = []
+
+    def read(data: bytes) -> bytes:
+        decoded.append(data)
+        return data
+
+    serde = Serde("counted", bytes, read)
+
+    def process(task: Task, records: Batch) -> None:
+        for record, _ in zip(records, records.pairs(key=bytes, value=serde), strict=True):
+            if record.timestamp_ms >= DENSE:
+                task.timers.set(b"k", record.timestamp_ms + 1)
+
+    def ignore(_task: Task, _due: Sequence[Timer]) -> None: ...
+
+    with driver_of_timers(process, ignore) as driver:
+        dense, sparse = range(DENSE), range(DENSE, DENSE + 400, 2)
+        driver.pipe_many("in", [(b"k", b"")] * (len(dense) + len(sparse)), [*dense, *sparse])
+    assert len(decoded) < len(dense) + 4 * len(sparse)
+
+
+DENSE = 3_000
+
 # --- against a loop that takes one record after the other ---------------------------------------
 
 STEPS = st.lists(
@@ -209,14 +371,14 @@ STEPS = st.lists(
 """Of each record: its key, what its function does with the key's timer, for how far from its time, and the time."""
 
 
-def play(steps: Sequence[tuple[bytes, str, int, int]]) -> list[bytes]:
+def play(steps: Sequence[tuple[bytes, str, int, int]], timers_max: int) -> list[bytes]:
     """Return what is written by a loop that fires what is due before each record, and behind the last."""
     timers: dict[bytes, int] = {}
     written: list[bytes] = []
     now_ms = -1
 
     def fire() -> None:
-        while due := sorted((at_ms, key) for key, at_ms in timers.items() if at_ms <= now_ms):
+        while due := sorted((at_ms, key) for key, at_ms in timers.items() if at_ms <= now_ms)[:timers_max]:
             for _, key in due:
                 del timers[key]
             for at_ms, key in due:
@@ -225,6 +387,7 @@ def play(steps: Sequence[tuple[bytes, str, int, int]]) -> list[bytes]:
                     timers[key] = at_ms + 5
 
     for key, what, offset, time_ms in steps:
+        fire()
         now_ms = max(now_ms, time_ms)
         fire()
         if what == "set":
@@ -268,4 +431,4 @@ def test_batches_of_any_size_do_what_one_record_after_the_other_does(
             [(key, b"%s %d" % (what.encode(), offset)) for key, what, offset, _ in steps],
             [time_ms for _, _, _, time_ms in steps],
         )
-        assert [record.value for record in driver.read("out")] == play(steps)
+        assert [record.value for record in driver.read("out")] == play(steps, batch_size)

@@ -31,7 +31,7 @@ class Loop:
     """A loop around the feeding; each look at the clock takes a millisecond."""
 
     def __init__(self) -> None:
-        self.now_ms = self.turned_ms = 0
+        self.now_ms = self.housed_ms = 0
         self.batches: list[int] = []
         config = Config(application_id="app", bootstrap_servers="localhost:1", max_poll_records=4)
         functions = Functions([self.work], config, now_ms=lambda: 0)
@@ -53,7 +53,7 @@ class Loop:
 
     def keep_house(self) -> None:
         """Fire what is due."""
-        self.turned_ms = self.now_ms
+        self.housed_ms = self.now_ms
         self.running.timing.done(self.running.timing.take(10))
 
     def take_orders(self) -> None: ...
