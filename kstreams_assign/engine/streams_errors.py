@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kstreams_assign.errors import BrokerError, ConfigError, InstanceFenced, KStreamsAssignError, TopologyMismatch
+from kstreams_assign.group.streams_topology import TO_CHANGE_IT
 
 LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH = 25, 110
 FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID = 82, 111
+
+INVALID_REQUEST = 42
+OTHER_TOPOLOGY = "Topology updates are not supported"
+"""What brokers (4.3.1, 4.4.0) say of another topology than the group's; its code is that of any invalid request."""
 
 GROUP_ID_NOT_FOUND = 69
 """A join creates the group, so it is refused because the group is of another protocol. To a member it means that the
@@ -28,7 +33,7 @@ _STREAMS_OFF = (
     "the brokers have no streams groups: they need Kafka 4.1 or later, and the feature streams.version = 1; "
     "upgrade the brokers, or use the classic protocol"
 )
-_TOPOLOGY = "the group runs another topology; all members need the same one"
+_TOPOLOGY = f"the group has another topology than this member. {TO_CHANGE_IT}"
 
 _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
     29: (
@@ -38,7 +43,7 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
     ),
     30: (BrokerError, "GROUP_AUTHORIZATION_FAILED", "allow this member to read the group"),
     35: (ConfigError, "UNSUPPORTED_VERSION", _STREAMS_OFF),
-    42: (ConfigError, "INVALID_REQUEST", "the brokers refuse what this member reports of itself"),
+    INVALID_REQUEST: (ConfigError, "INVALID_REQUEST", "the brokers refuse what this member reports of itself"),
     GROUP_ID_NOT_FOUND: (
         ConfigError,
         "GROUP_ID_NOT_FOUND",
@@ -64,7 +69,8 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
 
 _STATIC: Mapping[int, str] = {
     35: "static members need brokers of Kafka 4.4 or later, all of them, with the feature streams.version = 1",
-    42: "static members need brokers of Kafka 4.4 or later, all of them, or the brokers refuse something else",
+    INVALID_REQUEST: "static members need brokers of Kafka 4.4 or later, all of them, or the brokers refuse something "
+    "else",
     FENCED_INSTANCE_ID: "another process has joined with it; each process needs its own",
     UNRELEASED_INSTANCE_ID: "another process is a member with it, or was killed less than the group's session timeout "
     "ago; give each process its own, or keep state_dir, which makes it the same member",
@@ -78,7 +84,9 @@ def refusal(group: str, code: int, message: str | None, instance_id: str | None 
     ``instance_id``: of a static member.
     """
     kind, name, meaning = _MEANINGS.get(code, (BrokerError, f"error code {code}", "the brokers' logs say why"))
-    if instance_id is not None and (of_static := _STATIC.get(code)) is not None:
+    if code == INVALID_REQUEST and message is not None and OTHER_TOPOLOGY in message:
+        kind, meaning = TopologyMismatch, _TOPOLOGY
+    elif instance_id is not None and (of_static := _STATIC.get(code)) is not None:
         meaning = f"group_instance_id = {instance_id!r}: {of_static}"
     said = f" ({message})" if message else ""
     return kind(f"heartbeat in streams group {group}: {name}: {meaning}{said}")

@@ -5,9 +5,10 @@ restored. So a member that drains predicts who gets its tasks, announces that, a
 restore. It leaves once they answer that all is warm, or when its time is up. It looks at the group again and again, as
 members come and go. ``WarmLeave.handle(event, now_ms)`` returns effects, which a shell carries out in order.
 
-A member that does not answer, such as one of Java, is not waited for. Members that drain at the same time hear of each
-other, and predict that all of them leave. What must not live here: the prediction (``observe.streams_leave``), and what
-the others do (``warm_takeover``).
+A member that does not answer, such as one of Java, is not waited for. A static member that is away is: its tasks run
+nowhere until it is back, or until its session ends and the brokers give them to others. Members that drain at the same
+time hear of each other, and predict that all of them leave. What must not live here: the prediction
+(``observe.streams_leave``), and what the others do (``warm_takeover``).
 """
 
 from __future__ import annotations
@@ -104,12 +105,14 @@ class WarmLeave:
         self._ends_ms = self._looked_ms = self._announced_ms = 0
         self._offsets: Mapping[TaskId, int] = {}
         self._seen_ms: dict[str, int] = {}
-        """Since when each member has been among those that get tasks."""
+        """Since when each member has been there among those that get tasks."""
         self._reports: dict[str, WarmReported] = {}
         self._others: dict[str, int] = {}
         """Members that drain, too, and when they were heard of last."""
         self.gains: Mapping[str, frozenset[TaskId]] = {}
         """Member id -> the tasks with state that it will get."""
+        self.away: Mapping[str, str] = {}
+        """Member id -> instance id of those that will get tasks, and run none until they are back."""
         self.leaves = False
         """Whether ``LeaveGroup`` was returned: then nothing more follows."""
 
@@ -120,7 +123,8 @@ class WarmLeave:
     @property
     def warm(self) -> frozenset[TaskId]:
         """The tasks that are warm at the members that will get them, by their last answers."""
-        warm = (tasks & self._reports[member].warm for member, tasks in self.gains.items() if member in self._reports)
+        answered = self._reports.keys() - self.away.keys()
+        warm = (tasks & self._reports[member].warm for member, tasks in self.gains.items() if member in answered)
         return frozenset().union(*warm)
 
     def _started(self, _event: Started, now_ms: int) -> list[Effect]:
@@ -133,12 +137,12 @@ class WarmLeave:
 
     def _leave_seen(self, event: LeaveSeen, now_ms: int) -> list[Effect]:
         outlook = event.outlook
-        if outlook.at_once is not None or not outlook.state:
-            self.gains = {}
+        if outlook.at_once is not None or not (outlook.state or outlook.away):
+            self.gains, self.away = {}, {}
             return self._leave(outlook.at_once or STATELESS, is_refused=outlook.at_once is not None)
-        is_news = outlook.state != self.gains
-        self.gains, self._offsets = outlook.state, event.offsets
-        self._seen_ms = {member: self._seen_ms.get(member, now_ms) for member in self.gains}
+        is_news = (outlook.state, outlook.away) != (self.gains, self.away)
+        self.gains, self.away, self._offsets = outlook.state, outlook.away, event.offsets
+        self._seen_ms = {member: self._seen_ms.get(member, now_ms) for member in self.gains.keys() - self.away.keys()}
         return self._announce(now_ms, is_news=True) if is_news else []
 
     def _look_failed(self, event: LookFailed, now_ms: int) -> list[Effect]:
@@ -158,7 +162,7 @@ class WarmLeave:
     def _turned(self, _event: Turned, now_ms: int) -> list[Effect]:
         if ended := self._time_out(now_ms):
             return ended
-        if self.gains and all(self._is_settled(*gain, now_ms) for gain in self.gains.items()):
+        if self.gains and not self.away and all(self._is_settled(*gain, now_ms) for gain in self.gains.items()):
             return self._leave(self._outcome())
         effects: list[Effect] = []
         if self.gains and now_ms >= self._announced_ms + REPEAT_MS:
@@ -193,7 +197,9 @@ class WarmLeave:
     def _time_out(self, now_ms: int) -> list[Effect]:
         if now_ms < self._ends_ms:
             return []
-        return self._leave(f"not all is warm after warm_join_timeout_ms = {self._timeout_ms}")
+        names = ", ".join(sorted(self.away.values()))
+        away = f", and {names} {'is' if len(self.away) == 1 else 'are'} away" if self.away else ""
+        return self._leave(f"not all is warm after warm_join_timeout_ms = {self._timeout_ms}{away}")
 
     def _leave(self, reason: str, *, is_refused: bool = False) -> list[Effect]:
         """Leave. The members that get tasks hear of it, to ask for them at once."""

@@ -216,6 +216,8 @@ class WarmingElsewhereEvent(BaseEvent):
     name: ClassVar[str] = "warming_elsewhere"
     tasks: Mapping[str, str]
     """Task -> the member id of its next owner."""
+    away: tuple[str, ...] = ()
+    """The instance ids of next owners that are away: this member waits until they are back, or their sessions end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,11 @@ class Outlook:
 class LeaveOutlook:
     """What the others get if processes leave now: ``state`` has each member's new active tasks that have state.
 
+    ``away``: the static members that would get tasks, with state or without, and run none until they are back; each
+    with its instance id.
     ``at_once``: why they should leave without waiting, and then the tasks are not known; None: they may wait.
     """
 
     state: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
     at_once: str | None = None

@@ -6,14 +6,22 @@ that Java's ``StreamThread`` sends for the same topology, so Java members may sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, SubtopologyShape, TopologyShape
 from kstreams_assign.topology.changelog_settings import CHANGELOG_SETTINGS, changelog_settings
 from kstreams_assign.topology.internal import REPARTITION_SETTINGS
+from kstreams_assign.wire.streams_describe import DescribedStreamsGroup, DescribedStreamsMember
 from kstreams_assign.wire.streams_heartbeat import StreamsTopology
 from kstreams_assign.wire.streams_structs import CopartitionGroup, StreamsSubtopology, TopicInfo
+
+TO_CHANGE_IT = (
+    "A streams group never changes its topology. To run another one, end all members, start the new version once with "
+    'group_protocol = "classic", close it, and start it with group_protocol = "streams"; committed offsets and state '
+    "stay"
+)
+"""Kafka 4.3.1 and 4.4.0 refuse each topology but the first one, also in an empty group."""
 
 
 def refuse_patterns(topology: TopologyShape) -> None:
@@ -78,13 +86,33 @@ def _sorted(settings: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(settings.items()))
 
 
-def refuse_other_topology(group: str, mine: StreamsTopology, described: Iterable[StreamsSubtopology]) -> None:
-    """Raise ``TopologyMismatch``, with each difference, if the group has another topology than this member."""
-    if differences := list_streams_differences(mine, described):
+def refuse_other_topology(
+    mine: StreamsTopology, group: DescribedStreamsGroup, is_own: Callable[[DescribedStreamsMember], bool]
+) -> None:
+    """Raise ``TopologyMismatch``, with each difference and the way out, if the group has another topology.
+
+    ``is_own``: whether a member is an earlier run of this process.
+    """
+    topology = group.topology
+    if topology is None or topology.subtopologies is None:
+        return
+    if differences := list_streams_differences(mine, topology.subtopologies):
         raise TopologyMismatch(
-            f"streams group {group} runs another topology than this member: {'; '.join(differences)}. Run the same "
-            "topology in all members, or end those that run the other one"
+            f"streams group {group.group_id} has another topology than this member: {'; '.join(differences)}. "
+            f"{_which_members(group.members, is_own)}{TO_CHANGE_IT}"
         )
+
+
+def _which_members(members: Iterable[DescribedStreamsMember], is_own: Callable[[DescribedStreamsMember], bool]) -> str:
+    own = [is_own(member) for member in members]
+    if not own:
+        return ""
+    if all(own):
+        return (
+            "Its only member is the last run of this process, which the group keeps until its session ends "
+            "(streams.session.timeout.ms). "
+        )
+    return "Run the same topology in all members, or run another one in all of them. "
 
 
 def list_streams_differences(mine: StreamsTopology, group: Iterable[StreamsSubtopology]) -> list[str]:
@@ -118,8 +146,15 @@ def _differences(mine: StreamsSubtopology, theirs: StreamsSubtopology) -> Iterat
     topics = {each.name: each for each in (*theirs.state_changelog_topics, *theirs.repartition_source_topics)}
     for topic in (*mine.state_changelog_topics, *mine.repartition_source_topics):
         other_topic = topics.get(topic.name)
-        if other_topic is not None and dict(topic.topic_configs) != dict(other_topic.topic_configs):
-            yield (f"settings of {topic.name}: {_settings(topic)} here, {_settings(other_topic)} in the group")
+        if other_topic is None:
+            continue
+        if dict(topic.topic_configs) != dict(other_topic.topic_configs):
+            yield f"settings of {topic.name}: {_settings(topic)} here, {_settings(other_topic)} in the group"
+        if topic.replication_factor != other_topic.replication_factor:
+            yield (
+                f"replication_factor of {topic.name}: {topic.replication_factor} here, "
+                f"{other_topic.replication_factor} in the group"
+            )
 
 
 def _names(topics: Iterable[TopicInfo]) -> tuple[str, ...]:

@@ -69,12 +69,16 @@ def _who(process: str, member: SeenMember) -> Text:
     described = member.described
     text = Text(process[:8], "bold")
     text.append(f" epoch {described.member_epoch}", QUIET)
+    if member.is_away:
+        text.append(", away", COLD)
     endpoint = described.user_endpoint and str(described.user_endpoint)
     tags = ", ".join(f"{key}={value}" for key, value in described.client_tags.items())
     for line in (described.client_host.lstrip("/"), endpoint, tags):
         if line:
             text.append(f"\n{line}", QUIET)
     text.append(f"\n{described.client_id}")
+    if described.instance_id is not None:
+        text.append(f"\ninstance {described.instance_id}")
     return text
 
 

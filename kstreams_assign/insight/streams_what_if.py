@@ -68,6 +68,7 @@ class PlayedChange:
                     "warm": move.is_warm,
                     "offsets": move.restore_offsets,
                     "silence_ms": None if move.silence_ms is None else list(move.silence_ms),
+                    "away": move.away,
                 }
                 for move in outcome.moves
             ],
@@ -179,9 +180,13 @@ class PlayedChange:
 
 def _wait(move: StreamsMove) -> str:
     if not move.restore_offsets:
-        why = "a standby has its state" if move.is_warm else "nothing to read"
-        return f"{why}, silent for {_duration(move.silence_ms[1])} at most" if move.silence_ms else why
-    text = f"{move.restore_offsets:,} offsets to read"
+        text = "a standby has its state" if move.is_warm else "nothing to read"
+        if move.silence_ms is not None:
+            return f"{text}, silent for {_duration(move.silence_ms[1])} at most"
+    else:
+        text = f"{move.restore_offsets:,} offsets to read"
+    if move.away is not None:
+        return f"{text}; runs nowhere until {move.away[:8]} is back, or its session ends"
     if move.silence_ms is None:
         return text
     least, most = map(_duration, move.silence_ms)

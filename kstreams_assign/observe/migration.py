@@ -92,8 +92,11 @@ def _in_the_way_of_streams(facts: MigrationFacts) -> list[str]:
 
 
 def _before(facts: MigrationFacts) -> list[str]:
+    if facts.kind == facts.to == "streams":
+        keeps = "keeps its topology; to run another one, go to classic first"
+        return [f"nothing: the group uses the streams protocol and {keeps}"]
     if facts.kind == facts.to:
-        return [f"nothing: the group uses the {facts.to} protocol"]
+        return ["nothing: the group uses the classic protocol"]
     change = f'in each member: group_protocol = "{facts.to}" (Java: group.protocol={facts.to})'
     if facts.to == "classic":
         return [change, "in each member: num_standby_replicas and the other settings of the leader"]

@@ -34,8 +34,16 @@ def leave_outlook(
     group = state.group
     stateful = {number for number, sub in group.subtopologies.items() if sub.is_stateful}
     gains: dict[str, frozenset[TaskId]] = {}
+    away: dict[str, str] = {}
+    instances = {
+        each.described.member_id: each.described.instance_id or each.described.member_id
+        for each in snapshot.members
+        if each.is_away
+    }
     for name, tasks in predict_leave(group, leaving).likely.items():
         came = tasks.active - group.target[name].active
+        if came and name in instances:
+            away[name] = instances[name]
         if held := frozenset(task for task in came if task.subtopology in stateful):
             gains[name] = held
-    return LeaveOutlook(gains), state.restore_offsets
+    return LeaveOutlook(gains, away), state.restore_offsets

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kstreams_assign.observe.streams_snapshot import Roles, SeenMember, StreamsSnapshot, StreamsTask, sources
-from kstreams_assign.wire import StreamsSubtopology
+from kstreams_assign.wire import DescribedStreamsMember, StreamsSubtopology
 
 TASKS_SHOWN = 12
 
@@ -38,16 +38,13 @@ def streams_reasons(snapshot: StreamsSnapshot) -> list[str]:
 
 
 def member_names(snapshot: StreamsSnapshot) -> dict[str, str]:
-    """Return a short name for each member id: its client id, with the id's first part where that is not unique."""
-    clients = [member.described.client_id for member in snapshot.members]
-    return {
-        member.described.member_id: (
-            member.described.client_id
-            if clients.count(member.described.client_id) == 1
-            else f"{member.described.client_id} ({member.described.member_id[:8]})"
-        )
-        for member in snapshot.members
-    }
+    """Return a name for each member id, as the table has it: its instance id or client id, and its process."""
+    return {member.described.member_id: _name(member.described) for member in snapshot.members}
+
+
+def _name(described: DescribedStreamsMember) -> str:
+    name, process = described.instance_id or described.client_id, described.process_id[:8]
+    return name if process in name else f"{name} ({process})"
 
 
 def _state(snapshot: StreamsSnapshot) -> list[str]:
@@ -107,6 +104,8 @@ def _misfits(snapshot: StreamsSnapshot) -> Iterable[tuple[str, int, int]]:
 def _member(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, str]) -> list[str]:
     described, group = member.described, snapshot.group
     name = names[described.member_id]
+    if member.is_away:
+        return [_away(snapshot, member, name), *_awaited_of_others(snapshot, member, names)]
     sentences = []
     for role, tasks in _by_role(member.to_revoke):
         sentences.append(
@@ -129,23 +128,51 @@ def _member(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, s
     return sentences
 
 
+def _away(snapshot: StreamsSnapshot, member: SeenMember, name: str) -> str:
+    tasks = sorted((*member.owned.active, *_free(snapshot, member)))
+    if not tasks:
+        return f"{name} is away, and no active task waits for it"
+    run = "run" if len(tasks) > 1 else "runs"
+    return f"{name} is away and comes back: {listed(tasks)} {run} nowhere until it does, or its session ends"
+
+
+def _awaited_of_others(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, str]) -> list[str]:
+    """Return which members have, or may still have, the active tasks that a member waits for."""
+    name = names[member.described.member_id]
+    by_owner: dict[str, list[StreamsTask]] = defaultdict(list)
+    for task in member.awaited.active:
+        if (owner := snapshot.owners.get(task)) is not None:
+            by_owner[names[owner.described.member_id]].append(task)
+    sentences = [f"{name} waits for {listed(tasks)}, which {owner} has" for owner, tasks in by_owner.items()]
+    unowned, revoking = _unowned_of(snapshot, member), _revoking(snapshot, member)
+    if unowned and revoking:
+        others = listed(names[other.described.member_id] for other in revoking)
+        sentences.append(
+            f"{name} waits for {listed(unowned)}: no member is described with them, but {others} may still be giving "
+            "them up"
+        )
+    return sentences
+
+
+def _unowned_of(snapshot: StreamsSnapshot, member: SeenMember) -> list[StreamsTask]:
+    return [task for task in member.awaited.active if task not in snapshot.owners]
+
+
+def _revoking(snapshot: StreamsSnapshot, member: SeenMember) -> list[SeenMember]:
+    """Return the other members that may have tasks that the description leaves out."""
+    return [other for other in snapshot.members if other is not member and snapshot.is_behind(other)]
+
+
+def _free(snapshot: StreamsSnapshot, member: SeenMember) -> list[StreamsTask]:
+    """Return the active tasks that a member is to own and no other can have."""
+    return [] if _revoking(snapshot, member) else _unowned_of(snapshot, member)
+
+
 def _awaited(snapshot: StreamsSnapshot, member: SeenMember, names: Mapping[str, str]) -> list[str]:
     name = names[member.described.member_id]
-    by_owner: dict[str | None, list[StreamsTask]] = defaultdict(list)
-    for task in member.awaited.active:
-        owner = snapshot.owners.get(task)
-        by_owner[names[owner.described.member_id] if owner else None].append(task)
-    unowned = by_owner.pop(None, [])
-    sentences = [f"{name} waits for {listed(tasks)}, which {owner} has" for owner, tasks in by_owner.items()]
-    if unowned:
-        behind = [names[other.described.member_id] for other in snapshot.members if snapshot.is_behind(other)]
-        revoking = listed(other for other in behind if other != name)
-        sentences.append(
-            f"{name} waits for {listed(unowned)}: no member is described with them, but {revoking} may still be giving "
-            "them up"
-            if revoking
-            else f"{name} gets {listed(unowned)} with its next heartbeat: no member has them"
-        )
+    sentences = _awaited_of_others(snapshot, member, names)
+    if free := _free(snapshot, member):
+        sentences.append(f"{name} gets {listed(free)} with its next heartbeat: no member has them")
     for role, tasks in _by_role(Roles((), member.awaited.standby, member.awaited.warmup)):
         sentences.append(f"{name} gets {role} {listed(tasks)} with its next heartbeat")
     return sentences
@@ -165,18 +192,21 @@ def _unowned(snapshot: StreamsSnapshot) -> list[str]:
 
 
 def restores_if_lost(snapshot: StreamsSnapshot) -> dict[str, tuple[StreamsTask, ...]]:
-    """Return per process its active stateful tasks without a standby or warm-up in another process."""
+    """Return per process the active stateful tasks that it runs, without a standby or warm-up in another process.
+
+    A member that is away runs nothing, and takes nothing over.
+    """
     copies: dict[StreamsTask, set[str]] = defaultdict(set)
     for process, members in snapshot.processes.items():
         for member in members:
-            for task in (*member.owned.standby, *member.owned.warmup):
+            for task in () if member.is_away else (*member.owned.standby, *member.owned.warmup):
                 copies[task].add(process)
     return {
         process: tuple(
             task
             for member in members
             for task in member.owned.active
-            if task in snapshot.changelogs and not copies[task] - {process}
+            if not member.is_away and task in snapshot.changelogs and not copies[task] - {process}
         )
         for process, members in snapshot.processes.items()
     }
@@ -190,7 +220,7 @@ def _losses(snapshot: StreamsSnapshot) -> list[str]:
             total = f"{sum(size for size in sizes if size is not None):,}" if None not in sizes else "an unknown number"
             sentences.append(
                 f"if process {process[:8]} is lost, {listed(tasks)} {'are' if len(tasks) > 1 else 'is'} silent "
-                f"until {total} offsets are read: no other process has a standby"
+                f"until {total} offsets are read: no other running process has a standby"
             )
     return sentences
 

@@ -57,6 +57,11 @@ class SeenMember:
     lags: Mapping[StreamsTask, int]
 
     @property
+    def is_away(self) -> bool:
+        """Whether this static member has closed and is to come back (epoch -2): it runs none of its tasks."""
+        return self.described.member_epoch < 0
+
+    @property
     def to_revoke(self) -> Roles:
         """What it owns and still has to give up, before its next heartbeat; see ``is_behind``."""
         return self.owned.without(self.target)
@@ -137,9 +142,9 @@ class StreamsSnapshot:
 
         From a member's first heartbeat under a new target the description has only the tasks that it keeps, and it
         stays at its epoch until it has revoked the others (Kafka: ``CurrentAssignmentBuilder.buildNewMember``). A
-        static member that has left for a restart (epoch -2) has nothing to revoke.
+        static member that is away has nothing to revoke.
         """
-        return 0 <= member.described.member_epoch < self.group.assignment_epoch
+        return not member.is_away and member.described.member_epoch < self.group.assignment_epoch
 
 
 def sources(subtopology: StreamsSubtopology) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from kstreams_assign.assign.streams_group import StreamsGroupInput
 from kstreams_assign.errors import NotAStreamsGroup
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.alternatives import called
-from kstreams_assign.observe.streams_reasons import missing_topics
+from kstreams_assign.observe.streams_reasons import listed, member_names, missing_topics
 from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask
 from kstreams_assign.observe.streams_what_if import HEARTBEAT_INTERVAL_MS, StreamsGroupState
 
@@ -54,7 +54,7 @@ def playable(snapshot: StreamsSnapshot) -> PlayableGroup:
         known = (task for task in tasks if task.subtopology_id in numbers)
         return frozenset(TaskId(numbers[task.subtopology_id], task.partition) for task in known)
 
-    assumed = {**snapshot.gaps, **_missing(snapshot), **_foreign(snapshot, numbers)}
+    assumed = {**snapshot.gaps, **_missing(snapshot), **_foreign(snapshot, numbers), **_away(snapshot)}
     seen = {member.described.member_id: member for member in snapshot.members}
     members = tuple(  # in the broker's order, which decides ties
         StreamsMember(
@@ -79,12 +79,15 @@ def playable(snapshot: StreamsSnapshot) -> PlayableGroup:
         StreamsGroupInput(members, subtopologies, _standbys(snapshot, assumed)),
         {task: size or 0 for task, size in sizes.items()},
         _heartbeat_interval_ms(snapshot, assumed),
+        away=frozenset(
+            name for name, members in snapshot.processes.items() if all(member.is_away for member in members)
+        ),
     )
     return PlayableGroup(state, {number: name for name, number in numbers.items()}, assumed)
 
 
 def process_called(snapshot: StreamsSnapshot, word: str) -> str:
-    """Return the process with this id (or prefix of it), member id, client id or endpoint.
+    """Return the process with this id (or prefix of it), member id, client id, instance id or endpoint.
 
     Raises ``ConfigError`` listing the processes if none or several match.
     """
@@ -98,6 +101,8 @@ def _names(members: Iterable[SeenMember]) -> set[str]:
     for member in members:
         described = member.described
         names |= {described.member_id, described.client_id}
+        if described.instance_id:
+            names.add(described.instance_id)
         if described.user_endpoint:
             names.add(str(described.user_endpoint))
     return names
@@ -129,6 +134,17 @@ def _foreign(snapshot: StreamsSnapshot, known: Collection[str]) -> dict[str, str
     names = ", ".join(sorted(foreign, key=lambda name: (len(name), name)))
     text = f"it lacks subtopologies that the target assignment has: {names}; their tasks are left out"
     return {"topology": text}
+
+
+def _away(snapshot: StreamsSnapshot) -> dict[str, str]:
+    names = member_names(snapshot)
+    away = [names[member.described.member_id] for member in snapshot.members if member.is_away]
+    if not away:
+        return {}
+    return {
+        "away": f"{listed(away)}: closed, and to come back; a task that moves from or to a process that is away runs "
+        "nowhere until it is back or its session ends; the classic group is played as if all members ran"
+    }
 
 
 def _standbys(snapshot: StreamsSnapshot, assumed: dict[str, str]) -> int:

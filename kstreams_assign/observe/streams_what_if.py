@@ -33,11 +33,15 @@ ID_SAMPLES = 12
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupState:
-    """A streams group at rest. ``restore_offsets``: stateful task -> offsets in its changelogs, begin to end."""
+    """A streams group at rest. ``restore_offsets``: stateful task -> offsets in its changelogs, begin to end.
+
+    ``away``: the processes whose members have closed and are to come back; they run nothing.
+    """
 
     group: StreamsGroupInput
     restore_offsets: Mapping[TaskId, int]
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
+    away: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class StreamsMove:
     ``restore_offsets``: what the process has to read first; 0 for a warm or stateless task. ``silence_ms`` is the least
     and the most time without output: the least if the owner restores this task first and its heartbeat is due, the most
     if it restores all others first and has just sent a heartbeat. None if the restore rate is not known.
+    ``away``: the task's old or new process if that is away: the task runs nowhere until it is back or its session ends,
+    and how long it is silent is not known.
     """
 
     task: TaskId
@@ -77,6 +83,7 @@ class StreamsMove:
     restore_offsets: int
     silence_ms: tuple[int, int] | None
     can_join_warm: bool
+    away: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,18 +251,24 @@ def _moves(
         is_warm = task in before.get(name, ((), ()))[1]
         restores[task] = 0 if is_warm else state.restore_offsets.get(task, 0)
         reads[name] = reads.get(name, 0) + restores[task]
-    return tuple(
-        StreamsMove(
-            task,
-            owners[task],
-            next_owners[task],
-            task in before.get(next_owners[task], ((), ()))[1],
-            offsets,
-            _silence_ms(offsets, reads[next_owners[task]], offsets_per_s, state.heartbeat_interval_ms),
-            next_owners[task] not in before and task in warm,
+    moves = []
+    for task, offsets in restores.items():
+        source, destination = owners[task], next_owners[task]
+        stays_away = state.away & {destination, *({source} & remaining.keys())}
+        silence_ms = _silence_ms(offsets, reads[destination], offsets_per_s, state.heartbeat_interval_ms)
+        moves.append(
+            StreamsMove(
+                task,
+                source,
+                destination,
+                is_warm=task in before.get(destination, ((), ()))[1],
+                restore_offsets=offsets,
+                silence_ms=None if stays_away else silence_ms,
+                can_join_warm=destination not in before and task in warm and not stays_away,
+                away=min(stays_away, default=None),
+            )
         )
-        for task, offsets in restores.items()
-    )
+    return tuple(moves)
 
 
 def _silence_ms(own: int, all_of_process: int, offsets_per_s: int | None, interval_ms: int) -> tuple[int, int] | None:

@@ -25,10 +25,14 @@ from kstreams_assign.wire import AwaitedProcess
 
 @dataclass(frozen=True, slots=True)
 class DrainView:
-    """A member of a streams group that drains: task with state -> the member that gets it, and those that are warm."""
+    """A member of a streams group that drains: task with state -> the member that gets it, and those that are warm.
+
+    ``away``: the instance ids of members that get tasks, and run none until they are back.
+    """
 
     owners: Mapping[TaskId, str]
     warm: frozenset[TaskId]
+    away: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
+from uuid import UUID
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import (
@@ -53,16 +54,16 @@ class StreamsConnections:
         self.closing.close()
 
 
-def streams_connections(config: Config, admin: ClusterAdmin) -> StreamsConnections:
+def streams_connections(config: Config, process: UUID, admin: ClusterAdmin) -> StreamsConnections:
     """Connect a member with these settings; raises as ``group_client``. No request takes a third of the session."""
     timeout_s = config.session_timeout_ms / 3000
+    client = {"client.id": _client_id(config, process), **config.client}
 
     def connect() -> StreamsConnections:
         admin.reach(CONNECT_S)  # its error says best why no broker answers
         with ExitStack() as opened:
             heartbeats, commits = (
-                opened.enter_context(streams_coordinator(config.bootstrap_servers, config.client, timeout_s))
-                for _ in range(2)
+                opened.enter_context(streams_coordinator(config.bootstrap_servers, client, timeout_s)) for _ in range(2)
             )
             return StreamsConnections(heartbeats, commits, opened.pop_all())
 
@@ -75,6 +76,10 @@ def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, memb
     Raises ``BrokerUnavailable``, and ``ConfigError`` if the brokers refuse the settings.
     """
     return _await_brokers(lambda: _group_client(config, shape, admin, membership))
+
+
+def _client_id(config: Config, process: UUID) -> str:
+    return f"{config.application_id}-{process}"
 
 
 def _await_brokers(ask: Callable[[], T], timeout_s: float = CONNECT_S, retry_s: float = CONNECT_RETRY_S) -> T:
@@ -99,7 +104,7 @@ def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, mem
         protocolist=membership,
         rack=config.client_rack,
         settings={
-            "client_id": f"{config.application_id}-{membership.process_id}",
+            "client_id": _client_id(config, membership.process_id),
             **kafka_python_settings(config.client),
             "group_instance_id": config.group_instance_id,
             "session_timeout_ms": config.session_timeout_ms,

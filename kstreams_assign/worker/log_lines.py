@@ -94,8 +94,10 @@ class LogLines:
                 yield f"This process restores {_tasks(tasks)} {before}."
             case events.WarmJoinEvent(reason=reason):
                 yield f"This process joins the streams group now: {reason}."
-            case events.WarmingElsewhereEvent(tasks=owners):
-                yield f"This member drains: it leaves once others have restored {_tasks(tuple(owners))}."
+            case events.WarmingElsewhereEvent(tasks=owners, away=away):
+                conditions = [f"others have restored {_tasks(tuple(owners))}"] if owners else []
+                conditions += [f"{instance} is back or its session has ended" for instance in away]
+                yield f"This member drains: it leaves once {', and '.join(conditions)}."
             case events.WarmLeaveEvent(reason=reason):
                 yield f"This member leaves the streams group now: {reason}."
             case events.AwaitedTasksEvent(missing=missing) if missing:

@@ -117,7 +117,7 @@ def _streams_member(
     drained: Callable[[], None],
 ) -> StreamsMember:
     refuse_patterns(shape)
-    connections = streams_connections(config, admin)
+    connections = streams_connections(config, process, admin)
     try:
         refuse_static_member(config, connections.heartbeats.heartbeat_version())
         group = GroupLook(config.application_id, connections.heartbeats, admin)

@@ -55,6 +55,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, task_na
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.members import Members
 from kstreams_assign.status.views import MemberView
+from kstreams_assign.wire.streams_describe import DescribedStreamsMember
 from kstreams_assign.wire.streams_heartbeat import JOIN_EPOCH
 from kstreams_assign.worker.connecting import StreamsConnections
 from kstreams_assign.worker.events import EventLog
@@ -311,21 +312,25 @@ class StreamsMember:
             self.handle(machine.Started())
 
     def _look_before_joining(self) -> str | None:
-        """Refuse another topology than that of the members that are there: the broker's refusal names no difference.
+        """Refuse another topology than the group's, also an empty group's: the broker's refusal names no difference.
 
         Return why to join at once: the group keeps the tasks of this static member. Where the group cannot be
         described, the first heartbeat tells why.
         """
         with suppress(BrokerError, MalformedUserData):
             described = self._heartbeats.describe(self._config.application_id, LOOK_UP_S)
-            members = described.members if described is not None else ()
-            topology = described.topology if described is not None and members else None
-            if topology and topology.subtopologies is not None:
-                refuse_other_topology(self._config.application_id, self._topology, topology.subtopologies)
+            if described is None:
+                return None
+            refuse_other_topology(self._topology, described, self._is_own)
             mine = self._config.group_instance_id
-            if mine is not None and mine in {member.instance_id for member in members}:
+            if mine is not None and mine in {member.instance_id for member in described.members}:
                 return f"the group still has the static member {mine}"
         return None
+
+    def _is_own(self, member: DescribedStreamsMember) -> bool:
+        return member.member_id == self._member_id or (
+            member.instance_id is not None and member.instance_id == self._config.group_instance_id
+        )
 
     def _turn(self) -> None:
         self._wake.wait(self._patience_s())

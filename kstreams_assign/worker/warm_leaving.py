@@ -124,7 +124,8 @@ class WarmLeaving:
         leave = self._leave
         if leave is None:
             return None
-        return DrainView({task: name for name, tasks in leave.gains.items() for task in tasks}, leave.warm)
+        owners = {task: name for name, tasks in leave.gains.items() for task in tasks}
+        return DrainView(owners, leave.warm, tuple(sorted(leave.away.values())))
 
     def run(self, stopped: EndRequest) -> None:
         """Run until ``stopped``. If the broker refuses, this ends with a warning; other errors are tried again."""
@@ -177,7 +178,7 @@ class WarmLeaving:
                 case warm_leave.Announce(message, is_news):
                     if is_news:
                         owners = {str(task): name for name, tasks in message.tasks.items() for task in tasks}
-                        self._log.emit(WarmingElsewhereEvent(tasks=owners))
+                        self._log.emit(WarmingElsewhereEvent(tasks=owners, away=tuple(sorted(leave.away.values()))))
                     self._publish(message, clients)
                     if message.leaves:  # its clients are closed soon
                         self._flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,8 +36,9 @@ def tasks(*partitions: int) -> frozenset[TaskId]:
     return frozenset(TaskId(0, partition) for partition in partitions)
 
 
-def seen(**gains: tuple[int, ...]) -> LeaveSeen:
-    return LeaveSeen(LeaveOutlook({member: tasks(*numbers) for member, numbers in gains.items()}), OFFSETS)
+def seen(away: Mapping[str, str] | None = None, **gains: tuple[int, ...]) -> LeaveSeen:
+    state = {member: tasks(*numbers) for member, numbers in gains.items()}
+    return LeaveSeen(LeaveOutlook(state, away or {}), OFFSETS)
 
 
 def answer(member: str, *warm: int, no_room: tuple[int, ...] = (), drain_id: str = DRAIN) -> MessageHeard:
@@ -124,6 +127,54 @@ def test_a_task_without_room_is_not_waited_for() -> None:
     leaver.handle(answer("a", 1, no_room=(2,)))
     assert leaver.turn()[-1] == LeaveGroup(
         "1 task is warm, and 1 is not: its member has no room or does not answer", tasks(1), tasks(2)
+    )
+
+
+def test_a_member_that_is_away_is_waited_for_until_it_is_back_and_warm() -> None:
+    leaver = Leaver()
+    leaver.handle(seen(a=(1,), b=(2,)))
+    leaver.handle(answer("a", 1))
+    leaver.handle(answer("b", 2))
+    assert leaver.handle(seen(away={"b": "i2"}, a=(1,), b=(2,))) == [Announce(announced(a=(1,), b=(2,)), is_news=True)]
+    assert leaver.machine.warm == tasks(1), "what it has on its disk runs nowhere"
+    assert not any(isinstance(effect, LeaveGroup) for effect in leaver.turn(ANSWER_MS))
+    assert leaver.handle(seen(away={"b": "i2"}, a=(1,), b=(2,))) == [], "nothing has changed"
+    leaver.handle(seen(a=(1,), c=(2,)))
+    assert not any(isinstance(effect, LeaveGroup) for effect in leaver.turn(ANSWER_MS - 1)), "it has time to answer"
+    leaver.handle(answer("c", 2))
+    assert leaver.turn()[-1] == LeaveGroup("2 tasks are warm", tasks(1, 2))
+
+
+def test_a_member_that_was_away_has_its_own_time_to_answer() -> None:
+    leaver = Leaver()
+    leaver.handle(seen(away={"a": "i1"}, a=(1,)))
+    leaver.turn(ANSWER_MS)
+    leaver.handle(seen(a=(1,)))
+    assert not any(isinstance(effect, LeaveGroup) for effect in leaver.turn(ANSWER_MS - 1))
+    assert isinstance(leaver.turn(1)[-1], LeaveGroup)
+
+
+def test_a_member_that_is_away_does_not_hold_up_what_its_session_has_ended_for() -> None:
+    leaver = Leaver()
+    leaver.handle(seen(away={"b": "i2"}, b=(1,)))
+    leaver.turn(ANSWER_MS)
+    (leave,) = leaver.handle(LeaveSeen(LeaveOutlook(at_once="alone"), {}))
+    assert leave == LeaveGroup("alone", is_refused=True)
+
+
+def test_tasks_without_state_are_not_left_to_a_member_that_is_away() -> None:
+    leaver = Leaver()
+    assert leaver.handle(seen(away={"b": "i2"})) == [Announce(announced(), is_news=True)]
+    assert leaver.turn(ANSWER_MS) == [LookAtLeave(frozenset())]
+    assert leaver.handle(seen()) == [LeaveGroup(STATELESS)]
+
+
+def test_a_member_that_stays_away_is_named_when_the_time_is_up() -> None:
+    leaver = Leaver()
+    leaver.handle(seen(away={"b": "i2"}, a=(1,), b=(2,)))
+    leaver.handle(answer("a", 1))
+    assert leaver.turn(TIMEOUT_MS)[-1] == LeaveGroup(
+        f"not all is warm after warm_join_timeout_ms = {TIMEOUT_MS}, and i2 is away", tasks(1), tasks(2)
     )
 
 

@@ -47,4 +47,8 @@ def test_differences_name_topic_and_settings() -> None:
         f"{default}, min.insync.replicas = 2 here, {default} in the group"
     )
     assert list_streams_differences(mine, [replace(sub, state_changelog_topics=others)]) == [expected]
+    (line,) = list_streams_differences(
+        streams_topology(SHAPE, APP, 3), [replace(sub, state_changelog_topics=(counts,))]
+    )[1:]
+    assert line == "subtopology 0: replication_factor of shop-counts-changelog: 3 here, 1 in the group"
     assert list_streams_differences(mine, []) == ["the group has no subtopology 0"]

@@ -31,7 +31,11 @@ def test_members_stand_in_the_way_of_another_protocol_only() -> None:
     assert text.startswith("7 members are in the group: app-0 (/10.0.0.0), ")
     assert text.endswith(" and 2 more; stop all members, Java's too")
     there = check_migration(replace(FACTS, members=members, kind="streams"))
-    assert (there.way, there.before) == ((), ("nothing: the group uses the streams protocol",))
+    assert there.way == ()
+    (text,) = there.before
+    assert text.startswith("nothing: the group uses the streams protocol and keeps its topology; to run another one")
+    back = check_migration(replace(FACTS, members=members, to="classic"))
+    assert (back.way, back.before) == ((), ("nothing: the group uses the classic protocol",))
 
 
 def test_settings_that_no_streams_group_knows_stand_in_the_way() -> None:

@@ -97,9 +97,9 @@ def test_a_member_that_has_to_give_up_and_one_that_waits_are_named():
         group_state="Reconciling",
     )
     says = streams_reasons(moving)
-    assert "a still has to give up active 0_1, 1_1: the broker waits for a heartbeat without them" in says
-    assert "b waits for 0_1, 1_1, which a has" in says
-    assert "b gets standby 1_0 with its next heartbeat" in says
+    assert "a (process-) still has to give up active 0_1, 1_1: the broker waits for a heartbeat without them" in says
+    assert "b (process-) waits for 0_1, 1_1, which a (process-) has" in says
+    assert "b (process-) gets standby 1_0 with its next heartbeat" in says
     facts = streams_document(moving)
     a, b = (process["members"][0] for process in facts["processes"])
     assert (a["to_revoke"]["active"], b["awaited"]["active"]) == (["0_1", "1_1"], ["0_1", "1_1"])
@@ -121,11 +121,11 @@ def test_a_member_that_may_be_giving_up_tasks_that_are_not_described_is_named():
     )
     says = streams_reasons(moving)
     not_described = "no member is described with them, but"
-    assert f"b waits for 0_1: {not_described} a, c may still be giving them up" in says
-    assert f"c waits for 1_1: {not_described} a may still be giving them up" in says
+    assert f"b (process-) waits for 0_1: {not_described} a (process-), c (process-) may still be giving them up" in says
+    assert f"c (process-) waits for 1_1: {not_described} a (process-) may still be giving them up" in says
     or_revokes = "of epoch 8 with its next heartbeat, or it is still giving up tasks that the description leaves out"
-    assert f"a is at epoch 7: it has its tasks, and learns {or_revokes}" in says
-    assert f"c is at epoch 7: it learns {or_revokes}" in says
+    assert f"a (process-) is at epoch 7: it has its tasks, and learns {or_revokes}" in says
+    assert f"c (process-) is at epoch 7: it learns {or_revokes}" in says
     assert not [sentence for sentence in says if "epoch -2" in sentence or "no member has them" in sentence]
     facts = streams_document(moving)
     assert [move["from"] for move in facts["next_moves"]] == [None, None]
@@ -134,7 +134,8 @@ def test_a_member_that_may_be_giving_up_tasks_that_are_not_described_is_named():
 
 def test_a_task_that_nobody_has_comes_with_the_next_heartbeat():
     waiting = snapshot(member("a", tasks("0_0"), tasks(*ALL)))
-    assert "a gets 0_1, 1_0, 1_1, 1_2 with its next heartbeat: no member has them" in streams_reasons(waiting)
+    gets = "a (process-) gets 0_1, 1_0, 1_1, 1_2 with its next heartbeat: no member has them"
+    assert gets in streams_reasons(waiting)
 
 
 def test_a_standby_elsewhere_means_that_nothing_is_restored():
@@ -191,9 +192,9 @@ def test_epochs_topologies_and_classic_members_are_told_apart():
     )
     says = " ".join(streams_reasons(seen))
     assert "the broker has yet to compute the assignment of epoch 9: the target is of epoch 7" in says
-    assert "a is at epoch 6: it has its tasks, and learns of epoch 7 with its next heartbeat" in says
-    assert "b runs topology 1 and the group is at 2" in says
-    assert "b uses the classic protocol" in says
+    assert "a (process-) is at epoch 6: it has its tasks, and learns of epoch 7 with its next heartbeat" in says
+    assert "b (process-) runs topology 1 and the group is at 2" in says
+    assert "b (process-) uses the classic protocol" in says
 
 
 def test_an_empty_group_says_so_and_a_new_one_has_no_topology():
@@ -225,11 +226,19 @@ def test_sizes_of_changelogs_are_null_where_an_end_is_not_known():
     assert "an unknown number" in " ".join(streams_reasons(blind))
 
 
-def test_members_with_the_same_client_id_are_told_apart():
-    pair = [member("a", tasks(), tasks("0_0"), member_id=name) for name in ("11111111-x", "22222222-y")]
-    says = " ".join(streams_reasons(snapshot(*pair)))
-    assert "a (11111111)" in says
-    assert "a (22222222)" in says
+def test_members_are_called_as_the_table_shows_them():
+    pair = snapshot(
+        member("a", tasks(), tasks("0_0"), process_id="11111111-x"),
+        member("a", tasks(), tasks("0_1"), process_id="22222222-y", member_id="static", instance_id="i2"),
+        member("app-33333333-z-thread-1", tasks(), tasks("1_0"), process_id="33333333-z"),
+    )
+    says = " ".join(streams_reasons(pair))
+    assert "a (11111111) gets 0_0" in says
+    assert "i2 (22222222) gets 0_1" in says
+    assert "app-33333333-z-thread-1 gets 1_0" in says
+    text = shown(pair)
+    for part in ("11111111", "22222222", "33333333", "instance i2"):
+        assert part in text
 
 
 def test_the_topics_to_look_up_are_all_of_the_topology():
@@ -244,12 +253,16 @@ def test_subtopologies_sort_by_number_and_need_not_be_numbers():
     assert json.loads(json.dumps(streams_document(seen))) == streams_document(seen)
 
 
-@pytest.mark.parametrize("assumptions", [True, False])
-def test_the_picture_has_the_members_the_topology_and_the_sentences(assumptions):
+def shown(seen: StreamsSnapshot, *, assumptions: bool = False) -> str:
     console = Console(width=120)
     with console.capture() as captured:
-        console.print(show_streams(AT_REST, assumptions=assumptions))
-    text = " ".join(captured.get().split())
+        console.print(show_streams(seen, assumptions=assumptions))
+    return " ".join(captured.get().split())
+
+
+@pytest.mark.parametrize("assumptions", [True, False])
+def test_the_picture_has_the_members_the_topology_and_the_sentences(assumptions):
+    text = shown(AT_REST, assumptions=assumptions)
     assert "app · streams protocol · Stable · epoch 7 · assignment 7 · topology 2" in text
     assert "0_0, 0_1, 1_0" in text
     assert "subtopology 1 reads app-by-key-repartition; state in app-totals-changelog (270 offsets)" in text

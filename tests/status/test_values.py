@@ -96,6 +96,14 @@ TABLE = [
         "this member is draining: its tasks are being warmed up elsewhere: 1 of 2 are warm",
     ),
     (
+        "drains in a streams group whose static member is away",
+        settled(draining=True, drain=DrainView({TaskId(0, 1): "a"}, frozenset(), ("i1",))),
+        True,
+        True,
+        False,
+        "this member is draining: its tasks are being warmed up elsewhere: 0 of 1 are warm; it waits for i1, away",
+    ),
+    (
         "is about to join a streams group",
         settled(join=JoinView(frozenset({TaskId(0, 1), TaskId(0, 2)}), frozenset({TaskId(0, 2)}), 1)),
         True,

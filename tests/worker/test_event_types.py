@@ -53,7 +53,7 @@ JSON_FIELDS = {
     "no_room": "warnings tasks",
     "warm_join": "reason",
     "warm_join_alone": "warnings",
-    "warming_elsewhere": "tasks",
+    "warming_elsewhere": "tasks away",
     "warm_leave": "reason warm cold",
     "warm_leave_off": "warnings",
     "awaited_tasks": "awaited missing",

@@ -31,6 +31,7 @@ from kstreams_assign.events import (
     RunningEvent,
     SessionEndedEvent,
     StatusEvent,
+    WarmingElsewhereEvent,
 )
 from kstreams_assign.worker.log_lines import REPEAT_MS, LogLines
 from tests.worker.app import PARTITIONS, App, Running
@@ -105,6 +106,18 @@ class Story:
             for task, offsets in remaining.items()
         }
         self.say(StatusEvent(generation=1, next_probe_ms=None, records_total=0, tasks={}, restoring=paces), after_ms)
+
+
+def test_a_drain_says_what_it_waits_for() -> None:
+    story, tasks = Story(), {"0_1": "member", "0_2": "member"}
+    story.say(WarmingElsewhereEvent(tasks=tasks))
+    story.say(WarmingElsewhereEvent(tasks=tasks, away=("i1",)))
+    story.say(WarmingElsewhereEvent(tasks={}, away=("i1",)))
+    assert [line.partition("once ")[2] for line in story.lines] == [
+        "others have restored 2 tasks (0_1, 0_2).",
+        "others have restored 2 tasks (0_1, 0_2), and i1 is back or its session has ended.",
+        "i1 is back or its session has ended.",
+    ]
 
 
 def test_a_join_a_scale_out_and_a_departure_read_as_sentences():

@@ -190,6 +190,27 @@ def test_a_member_leaves_once_another_has_restored_its_tasks(sides: Callable[...
     assert stayer.awaited == [frozenset(MOVES)]
 
 
+def test_a_member_that_is_away_is_waited_for_and_named(sides: Callable[..., Side]) -> None:
+    stayer, leaver = sides("a"), sides("b")
+    gone, here = GROUP.group.members
+    leaver.group = snapshot(replace(gone, member_epoch=-2, instance_id="i1"), here, ends=GROUP.end_offsets)
+    leaver.leaving.drain()
+    while not leaver.reported(WarmingElsewhereEvent):
+        assert not leaver.drained.wait(0.01)
+    (expected,) = leaver.reported(WarmingElsewhereEvent)
+    assert (expected.tasks, expected.away) == ({"1_1": "a-id", "1_2": "a-id"}, ("i1",))
+    view = leaver.leaving.view()
+    assert view is not None
+    assert view.away == ("i1",)
+    while not stayer.kept:
+        assert not leaver.drained.wait(0.01)
+    assert not leaver.drained.wait(0.2), "it waits, whatever was answered"
+    leaver.group = GROUP
+    assert leaver.drained.wait(SECONDS)
+    assert leaver.reported(WarmingElsewhereEvent)[-1].away == ()
+    assert [left.reason for left in leaver.reported(WarmLeaveEvent)] == ["2 tasks are warm"]
+
+
 def test_tasks_without_room_are_named_on_both_sides(sides: Callable[..., Side]) -> None:
     stayer, leaver = sides("a", free_bytes=16 * MIB), sides("b")
     stayer.lag = lambda task: 0 if len(stayer.kept) > 1 else 50_000 - task.partition

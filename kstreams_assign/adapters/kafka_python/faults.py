@@ -36,8 +36,10 @@ _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
 
 _MEANINGS: Mapping[type[BaseException], str] = {
     kafka_errors.InconsistentGroupProtocolError: (
-        "the group named by application_id has members that share no protocol with this member: plain consumers, or "
-        "members with another user_data. Give this application an application_id of its own, or end those members first"
+        "the group named by application_id has members that share no protocol with this member: members of a streams "
+        'group (group_protocol = "streams"), plain consumers, or members with another user_data. If they belong to '
+        "this application, end them first; kstreams-assign migrate shows the members of a streams group and what a "
+        "change of its protocol needs. Otherwise give this application an application_id of its own"
     ),
 }
 """What an error means for an operator, where its own text does not say it."""
