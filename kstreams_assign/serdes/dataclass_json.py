@@ -1,6 +1,7 @@
 """Dataclasses as JSON objects: fields by name, each with the type that the class declares.
 
-A class is compiled once to functions that read and write its fields. Nothing but fields is written: an object may have
+A class is compiled once to functions that read and write its fields. A value with other types than declared is read
+back before it counts as written, as what is written must be readable. Nothing but fields is written: an object may have
 other attributes, such as what a ``cached_property`` remembers, and equal keys must be equal bytes. A member that the
 class does not have is left out, so a new field can be written before all programs know it; a missing member takes the
 field's default. What must not live here: JSON itself (``text_and_packed``).
@@ -11,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, InitVar, fields, is_dataclass, make_dataclass
 from functools import cache
+from math import isfinite
 from types import MemberDescriptorType, NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import orjson
 
@@ -29,10 +31,15 @@ _ALLOWED = (
 )
 
 
-class _Member(NamedTuple):
-    name: str
-    read: Read
-    required: bool
+_Member = tuple[str, frozenset[type], Read, bool]
+"""A field that is read: name, types whose values are taken as they are, what reads others, whether it is required."""
+
+_WrittenMember = tuple[str, frozenset[type], Write]
+"""A field that is written, likewise. Plain tuples, as a loop over named ones takes twice as long."""
+
+
+class _OtherType(Exception):
+    """A value is not of the type that its class declares."""
 
 
 def json_of(kind: type[T]) -> Serde[T]:
@@ -45,12 +52,18 @@ def json_of(kind: type[T]) -> Serde[T]:
 
 @cache
 def _compiled(kind: type[Any]) -> Serde[Any]:
-    read, write = _class_reader(kind, {}), _class_writer(kind, {})
+    read = _class_reader(kind, {})
+    write, write_any_type = _class_writer(kind, _refuse, {}), _class_writer(kind, _as_it_is, {})
 
     def serialize(value: Any) -> bytes:
         if type(value) is not kind:
             raise TypeError(f"must be {kind.__name__}")
-        return write_json(write(value))
+        try:
+            return write_json(write(value))
+        except _OtherType:
+            data = write_json(write_any_type(value))
+        read(orjson.loads(data))
+        return data
 
     def deserialize(data: bytes) -> Any:
         return read(orjson.loads(data))
@@ -68,10 +81,11 @@ def _class_reader(kind: type, readers: dict[type, Read]) -> Read:
         if type(value) is not dict:
             raise TypeError(f"must be an object, for {kind.__name__}")
         given = {}
-        for name, read_member, required in members:
+        for name, kinds, read_member, required in members:
             if name in value:
+                member = value[name]
                 try:
-                    given[name] = read_member(value[name])
+                    given[name] = member if type(member) in kinds else read_member(member)
                 except (TypeError, ValueError) as cause:
                     raise type(cause)(f"{name}: {cause}") from None
             elif required:
@@ -109,7 +123,15 @@ def _member(kind: type, field: Field[Any], hint: Any, readers: dict[type, Read])
             f"{kind.__name__}.{field.name}: must be an argument of the class, without an underscore in front"
         )
     required = field.default is MISSING and field.default_factory is MISSING
-    return _Member(field.name, _reader(hint, f"{kind.__name__}.{field.name}", readers), required)
+    return field.name, _kinds(hint), _reader(hint, f"{kind.__name__}.{field.name}", readers), required
+
+
+def _kinds(hint: Any) -> frozenset[type]:
+    """Return the types of the JSON values that are values of this type as they are; none where parts are to be read."""
+    arguments = get_args(hint)
+    if get_origin(hint) in {Union, UnionType}:
+        return frozenset().union(*map(_kinds, arguments))
+    return frozenset({hint if arguments else get_origin(hint) or hint}) & _AS_THEY_ARE
 
 
 def _reader(hint: Any, place: str, readers: dict[type, Read]) -> Read:
@@ -130,31 +152,40 @@ def _reader(hint: Any, place: str, readers: dict[type, Read]) -> Read:
     raise ConfigError(f"{place} is {getattr(hint, '__name__', hint)}: {_ALLOWED}")
 
 
-def _class_writer(kind: type, writers: dict[type, Write]) -> Write:
+def _class_writer(kind: type, other: Write, writers: dict[type, Write]) -> Write:
     """Return what makes a copy of an object, of its fields alone; ``writers`` has those of the classes in it.
 
-    An object and not a dict, as JSON keeps the order of fields and sorts the members of dicts.
+    ``other`` is given each value of another type than declared. An object and not a dict, as JSON keeps the order of
+    fields and sorts the members of dicts.
     """
     hints = _types(kind)
-    members: list[tuple[str, Write | None]] = []
+    members: list[_WrittenMember] = []
     has_only_slots = kind.__dictoffset__ == 0
     names = [each.name for each in fields(kind)]
     is_mixed = not has_only_slots and any(_is_slot(kind, name) for name in names)
+    is_plain = not is_mixed and all(_is_plain(hints[name]) for name in names)
     written_kind = make_dataclass(kind.__name__, names, slots=True) if is_mixed else kind  # JSON would miss the slots
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
-            return value  # of another type than declared: JSON decides
+            return other(value)
         if is_plain and (has_only_slots or len(value.__dict__) == len(members)):
+            for name, kinds, write_member in members:
+                if type(member := getattr(value, name)) not in kinds:
+                    write_member(member)
             return value
         copy: Any = object.__new__(written_kind)
-        for name, write_member in members:
-            object.__setattr__(copy, name, _written(getattr(value, name), write_member))  # frozen, perhaps
+        for name, kinds, write_member in members:
+            if type(member := getattr(value, name)) not in kinds:
+                try:
+                    member = write_member(member)
+                except ValueError as cause:
+                    raise ValueError(f"{name}: {cause}") from None
+            object.__setattr__(copy, name, member)  # frozen, perhaps
         return copy
 
     writers[kind] = write
-    members += [(name, _writer(hints[name], writers)) for name in names]
-    is_plain = not is_mixed and all(write_member is None for _, write_member in members)
+    members += [(name, _kinds(hints[name]) - _CHANGED, _writer(hints[name], other, writers)) for name in names]
     return write
 
 
@@ -162,46 +193,59 @@ def _is_slot(kind: type, name: str) -> bool:
     return isinstance(getattr(kind, name, None), MemberDescriptorType)
 
 
-def _writer(hint: Any, writers: dict[type, Write]) -> Write | None:
-    """Return what makes a JSON value of a value of this type; None where it is one."""
+def _is_plain(hint: Any) -> bool:
+    """Return whether values of this type are written as they are, with all their parts."""
+    return hint is not float and not is_dataclass(hint) and all(map(_is_plain, get_args(hint)))
+
+
+def _writer(hint: Any, other: Write, writers: dict[type, Write]) -> Write:
+    """Return what makes a JSON value of a value of this type that is not one of its ``_kinds``."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if hint in {Any, object}:
+        return _as_it_is
     if hint is float:
-        return _write_float
+        return lambda value: _write_float(value) if type(value) in _NUMBERS else other(value)
     if is_dataclass(hint) and isinstance(hint, type):
-        return writers.get(hint) or _class_writer(hint, writers)
+        return writers.get(hint) or _class_writer(hint, other, writers)
     if not arguments:
-        return None
-    if origin is list:
-        item = _writer(arguments[0], writers)
-        return None if item is None else lambda value: _write_list(value, item)
-    if origin is dict:
-        entry = _writer(arguments[1], writers)
-        return None if entry is None else lambda value: _write_dict(value, entry)
-    (other,) = (each for each in arguments if each is not NoneType)  # this or None
-    return _writer(other, writers)
+        return other
+    if origin in {Union, UnionType}:
+        (present,) = (each for each in arguments if each is not NoneType)
+        return _writer(present, other, writers)
+    kinds, write = _kinds(arguments[-1]) - _CHANGED, _writer(arguments[-1], other, writers)
+    write_parts = _write_list if origin is list else _write_dict
+    return lambda value: write_parts(value, kinds, write) if type(value) is origin else other(value)
 
 
-def _written(value: Any, write: Write | None) -> Any:
-    return value if value is None or write is None else write(value)
+def _refuse(_value: Any) -> NoReturn:
+    raise _OtherType
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 _NUMBERS = frozenset({int, float})
+_CHANGED = frozenset({float})
 
 
-def _write_float(value: Any) -> Any:
-    return value + 0.0 if type(value) in _NUMBERS else value  # 1 is equal to 1.0, and -0.0 to 0.0
+def _write_float(value: float) -> float:
+    number = value + 0.0  # 1 is equal to 1.0, and -0.0 to 0.0
+    if not isfinite(number):
+        raise ValueError(f"{number}: JSON has no such number")
+    return number
 
 
-def _write_list(value: Any, write: Write) -> Any:
-    return [_written(each, write) for each in value] if type(value) is list else value
+def _write_list(value: list[Any], kinds: frozenset[type], write: Write) -> list[Any]:
+    if kinds.issuperset(map(type, value)):
+        return value
+    return [each if type(each) in kinds else write(each) for each in value]
 
 
-def _write_dict(value: Any, write: Write) -> Any:
-    return {name: _written(each, write) for name, each in value.items()} if type(value) is dict else value
-
-
-def _any(value: Any) -> Any:
-    return value
+def _write_dict(value: dict[str, Any], kinds: frozenset[type], write: Write) -> dict[str, Any]:
+    if kinds.issuperset(map(type, value.values())):
+        return value
+    return {name: each if type(each) in kinds else write(each) for name, each in value.items()}
 
 
 def _read_float(value: Any) -> float:
@@ -244,9 +288,11 @@ def _optional(read_other: Read) -> Read:
     return read
 
 
+_EXACT: frozenset[type] = frozenset({str, int, bool, NoneType, list, dict})
+_AS_THEY_ARE = _EXACT | {float}
 _PLAIN: Mapping[Any, Read] = {
-    **{kind: _exactly(kind) for kind in (str, int, bool, NoneType, list, dict)},
+    **{kind: _exactly(kind) for kind in _EXACT},
     float: _read_float,
-    Any: _any,
-    object: _any,
+    Any: _as_it_is,
+    object: _as_it_is,
 }

@@ -22,9 +22,10 @@ from kstreams_assign.sidecar.client import (
     read_answer,
     read_polled,
     rejection,
+    request_frame,
     tcp_address,
 )
-from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Frames, Message
 
 CANCEL_TURNS = 3
 """Turns of the loop until a cancelled poll has ended; ``asyncio.wait_for`` of Python 3.11 takes two."""
@@ -252,7 +253,7 @@ class AsyncSidecarClient:
             raise self._gone
         self._number += 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        packed = frame({"id": self._number, "op": op, **fields})
+        packed = request_frame(self._number, op, fields)
         self._waiting[self._number] = answer
         self._writer.write(packed)
         return await answer

@@ -18,6 +18,8 @@ from kstreams_assign.wire.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION
 
 RECEIVE_BYTES = 1 << 18
 TCP = "tcp://"
+_ENVELOPE_BYTES = 64
+"""Of a rejection's frame beside the fields, and of the lengths of its texts, at most."""
 
 
 class InputRecord(NamedTuple):
@@ -359,8 +361,9 @@ class SidecarClient:
     def _send(self, op: str, fields: Mapping[str, Any]) -> Pending:
         self._check_open()
         self._number += 1
+        packed = request_frame(self._number, op, fields)
         try:
-            self._socket.sendall(frame({"id": self._number, "op": op, **fields}))
+            self._socket.sendall(packed)
         except OSError as cause:
             self._read_rest()
             lost = self._hang_up(f"{op}: the connection to the worker is lost: {cause}; {CONNECT_AGAIN}")
@@ -405,20 +408,36 @@ class SidecarClient:
             pass
 
 
+def request_frame(number: int, op: str, fields: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a request. Raises ``SidecarRefused`` for one that is too large, ``MalformedFrame``."""
+    packed = frame({"id": number, "op": op, **fields})
+    if len(packed) > FRAME_BYTES_MAX:
+        text = f"{op}: a request of {len(packed):,} bytes was not sent; a frame takes at most {FRAME_BYTES_MAX:,}"
+        raise SidecarRefused("too_large", text)
+    return packed
+
+
 def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) -> dict[str, Any]:
-    """The fields of a ``reject``."""
+    """The fields of a ``reject``. The texts are as long as the record leaves room for them in a frame."""
     failure = Failure(error, error, error) if isinstance(error, str) else failure_of(error)
-    exception, message, stacktrace = (None if text is None else text[-LONG_TEXT_MAX:] for text in failure)
+    texts = {name: None if text is None else _encoded(text) for name, text in failure._asdict().items()}
     fields = record._asdict()
     task = fields.pop("task")
-    return {
-        "task": task,
-        "record": fields,
-        "exception": exception,
-        "message": message,
-        "stacktrace": stacktrace,
-        "undo": undo,
-    }
+    rejected = {"task": task, "record": fields, "undo": undo} | dict.fromkeys(texts)
+    room = (FRAME_BYTES_MAX - _ENVELOPE_BYTES - len(frame(rejected))) // len(texts)
+    return rejected | {name: None if text is None else _cut(text, room, name) for name, text in texts.items()}
+
+
+def _encoded(text: str) -> bytes:
+    """A text as UTF-8; half of a surrogate pair, which UTF-8 does not have, is written as in Python."""
+    return text.encode(errors="backslashreplace")
+
+
+def _cut(text: bytes, bytes_max: int, name: str) -> str:
+    """The end of a stack trace, the begin of any other text."""
+    if name == "stacktrace":
+        return text[-bytes_max:].decode(errors="ignore")[-LONG_TEXT_MAX:]
+    return text[:bytes_max].decode(errors="ignore")[:LONG_TEXT_MAX]
 
 
 _ENDS = {"closing", "timed_out"}

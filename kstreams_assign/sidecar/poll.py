@@ -36,6 +36,9 @@ _ANSWER_BYTES = 128
 
 _STREAM_TIME_BYTES = 40
 
+_REJECTION_BYTES = 4_096
+"""What a record leaves of a frame, at least, so that a session can send it back with the texts of an error."""
+
 _KEY, _VALUE, _HEADERS = itemgetter(4), itemgetter(5), itemgetter(6)
 
 
@@ -56,7 +59,7 @@ class Batch(NamedTuple):
 
 def room_bytes(tasks: int) -> int:
     """Return how many bytes records and timers may have in an answer that has the stream times of so many tasks."""
-    return FRAME_BYTES_MAX - _ANSWER_BYTES - tasks * _STREAM_TIME_BYTES
+    return FRAME_BYTES_MAX - max(_REJECTION_BYTES, _ANSWER_BYTES + tasks * _STREAM_TIME_BYTES)
 
 
 def first_bytes(batch: Batch) -> int:

@@ -173,7 +173,7 @@ ROWS = (
         f"{OURS}_dead_letters_total",
         Kind.COUNTER,
         "records",
-        "Input records of a task that were sent to the dead-letter topic.",
+        "Dead letters of a task, in commits that succeeded.",
         ("task_id",),
     ),
     MetricRow(

@@ -1,6 +1,7 @@
 """The topics and stores of a topology, by the names that a test uses, and how many partitions each has.
 
-Repartition topics have their short names too, as in ``Task.emit``. What must not live here: records (``broker``).
+Repartition topics have their short names too, as in ``Task.emit``, unless another topic has that name. What must not
+live here: records (``broker``).
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ class Topics:
 
     def source(self, topic: str) -> str:
         """Return the full name of a topic that is read. Raises ``ConfigError`` for another."""
-        full = self._full_names.get(topic, topic)
-        if full in self._shape.source_topics or full in self._global_topics or self._is_matched(full):
-            return full
+        if topic in self._shape.source_topics or topic in self._global_topics or self._is_matched(topic):
+            return topic
+        if topic in self._full_names:
+            return self._full_names[topic]
         patterns = [f"those that match {sub.pattern}" for sub in self._shape.subtopologies if sub.pattern is not None]
         raise ConfigError(
             f"topic = {topic!r}: no subtopology reads it; must be one of "
@@ -60,8 +62,8 @@ class Topics:
 
     def written(self, topic: str) -> str:
         """Return the full name of a topic that is written to. Raises ``ConfigError`` for another."""
-        full = self._full_names.get(topic, topic)
         written = self._sinks | {*self._shape.changelog_topics(self._application_id)}
+        full = topic if topic in written else self._full_names.get(topic)
         if full in written:
             return full
         raise ConfigError(
@@ -110,16 +112,17 @@ class Topics:
     def _check_partitions(self, topic: str, count: int, external: Iterable[str]) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ConfigError(f"partitions = {{{topic!r}: {count!r}}}: must be a whole number >= 1")
+        if topic in external or self._is_matched(topic):
+            return
         if topic in self._full_names or topic in self._full_names.values():
             raise ConfigError(
                 f"partitions = {{{topic!r}: {count}}}: it is a repartition topic; write "
                 f"Repartition(..., partitions={count}) in the subtopology that reads it"
             )
-        if topic not in external and not self._is_matched(topic):
-            raise ConfigError(
-                f"partitions = {{{topic!r}: {count}}}: the topology neither reads nor writes it; must be one of "
-                f"{_listed(sorted(external))}"
-            )
+        raise ConfigError(
+            f"partitions = {{{topic!r}: {count}}}: the topology neither reads nor writes it; must be one of "
+            f"{_listed(sorted(external))}"
+        )
 
     def _is_matched(self, topic: str) -> bool:
         """Return whether a pattern matches a topic."""

@@ -38,7 +38,6 @@ class BadRecords:
         self._topic = config.errors_dead_letter_queue_topic_name
         self._causes: set[object] = set()
         self._dropped: Totals[TaskId] = Totals()
-        self._dead_letters: Totals[TaskId] = Totals()
         self.bytes_max_of: Callable[[str], int | None] = _unknown
         """How many bytes a record of a topic may have, in the client and in the topic; None if that is unknown."""
         self._refused = RefusedOutputs()
@@ -96,7 +95,6 @@ class BadRecords:
         if response is not Response.DEAD_LETTER:
             return ()
         assert self._topic is not None, "refused by response"
-        self._dead_letters.add(task, 1)
         return (dead_letter(self._topic, record, failure, self.bytes_max_of(self._topic) or MESSAGE_BYTES_MAX),)
 
     def remember_refusal(self, outputs: Sequence[Output], refused: RecordRefused) -> bool:
@@ -138,12 +136,8 @@ class BadRecords:
                 raise refused.with_traceback(None)
 
     def dropped(self) -> Mapping[TaskId, int]:
-        """Return by task how many records were set aside. From any thread."""
+        """Return by task how many records were set aside, again after a commit that failed. From any thread."""
         return self._dropped.view()
-
-    def dead_letters(self) -> Mapping[TaskId, int]:
-        """Return by task how many dead letters were written. From any thread."""
-        return self._dead_letters.view()
 
 
 def _unknown(_topic: str) -> None:

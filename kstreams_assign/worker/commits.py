@@ -21,7 +21,7 @@ from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.expiring import Expiries
 from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.running import Running
-from kstreams_assign.worker.shares import Share
+from kstreams_assign.worker.shares import Share, count_letters
 
 
 class Commits:
@@ -75,6 +75,10 @@ class Commits:
         """By task and topic, of the commits so far. From any thread."""
         return self._committer.records_produced.view()
 
+    def dead_letters(self) -> dict[TaskId, int]:
+        """By task, the dead letters of the commits so far. From any thread."""
+        return self._committer.dead_letters.view()
+
     def timers_fired(self) -> dict[TaskId, int]:
         """By task, the keyed timers whose effects are in a commit. From any thread."""
         return self._committer.timers_fired.view()
@@ -112,7 +116,9 @@ class Commits:
         sourced = frozenset(partition for partition in changelogs.values() if partition.topic in sources)
         written = {store: partition for store, partition in changelogs.items() if partition not in sourced}
         timestamped = self._shape.subtopologies[task.subtopology].timestamped
-        return Share(task, stores, written, timestamped, running.take(), running.workspace.landed, sourced)
+        work = running.take()
+        letters = count_letters(work.taken.emitted, self._config.errors_dead_letter_queue_topic_name)
+        return Share(task, stores, written, timestamped, work, running.workspace.landed, sourced, letters)
 
     def advance(self, *, wait: bool = False) -> CommitEnded | None:
         """Carry on the commit under way, to its end with ``wait``; return how it ended, if it has."""

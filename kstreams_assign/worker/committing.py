@@ -157,6 +157,7 @@ class Committer:
         self.done_total = self.aborted_total = self.failed_total = 0
         self.durations = Durations()
         self.records_produced: Totals[TaskTopic] = Totals()
+        self.dead_letters: Totals[TaskId] = Totals()
         self.timers_fired: Totals[TaskId] = Totals()
         self.entries_expired: Totals[TaskId] = Totals()
         self.settle()  # what a predecessor left open holds up who restores its tasks
@@ -314,6 +315,8 @@ class Committer:
         for share in self._shares:
             for topic, count in count_topics(share.work.taken.emitted).items():
                 self.records_produced.add((share.task, topic), count)
+            if share.letters:
+                self.dead_letters.add(share.task, share.letters)
             if share.work.fired:
                 self.timers_fired.add(share.task, share.work.fired)
             if share.work.expired:

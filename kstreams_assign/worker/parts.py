@@ -80,7 +80,7 @@ class Parts:
             records_consumed=self.processor.feeding.records_consumed.view(),
             records_produced=commits.records_produced(),
             records_dropped=self.labour.bad_records.dropped(),
-            dead_letters=self.labour.bad_records.dead_letters(),
+            dead_letters=commits.dead_letters(),
             punctuated_total=self.labour.punctuated_total,
             timers_fired=commits.timers_fired(),
             entries_expired=commits.entries_expired(),

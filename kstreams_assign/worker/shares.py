@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks import dead_letters
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.tasks.stores import TaskStores
@@ -20,6 +21,7 @@ from kstreams_assign.worker.running import Work
 class Share:
     """One task's part of a commit. ``landed`` is called once its writes are in the store.
 
+    ``letters``: how many of its records are dead letters.
     ``timestamped`` are names of stores. ``sourced``: input partitions that are also a store's changelog; the store
     holds them up to the committed offset.
     """
@@ -31,6 +33,7 @@ class Share:
     work: Work
     landed: Callable[[], None]
     sourced: frozenset[TopicPartition] = frozenset()
+    letters: int = 0
 
     def write(self, acknowledged: Mapping[TopicPartition, int]) -> None:
         """Write into the store what the commit took, with the next offsets of its changelogs. Raises ``StateError``."""
@@ -41,6 +44,14 @@ class Share:
             offsets |= {p: offset for p, offset in self.work.offsets.items() if p in self.sourced}
             self.stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
         self.landed()
+
+
+def count_letters(rows: Iterable[Row], topic: str | None) -> int:
+    """Return how many rows are dead letters to ``topic``; other records that a function emits to it are none."""
+    if topic is None:
+        return 0
+    headers_of_rows = [row[3] for row in rows if row[0] == topic]
+    return sum(any(name == dead_letters.TOPIC for name, _ in headers) for headers in headers_of_rows)
 
 
 def rows_in_order(shares: Sequence[Share], *, last_follow: bool) -> Iterator[tuple[Iterator[Row], bool]]:

@@ -8,6 +8,7 @@ from kstreams_assign.events import RecordSetAsideEvent
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import read_dead_letter
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.shares import count_letters
 from tests.sidecar.stand import INPUT, LAST_MS, TASK, Stand, dead_letters, polled, reject
 
 
@@ -18,10 +19,11 @@ def test_a_rejected_record_goes_to_the_dead_letter_topic_with_the_commit(rejecti
     assert reject(rejecting, 10) == {"response": "dead_letter", "undone": False}, "twice is once"
     rejecting.ask("commit")
     assert dead_letters(rejecting) == [b"10"]
+    assert count_letters(rejecting.running.workspace.unsent(), "dead") == 1
     written, offsets = rejecting.commit_begins()
     assert written == {b"earlier"}, "earlier puts stay"
     assert offsets == {INPUT: 12}, "the rejected record counts as polled"
-    assert rejecting.bad_records.dead_letters() == {TASK: 1}
+    assert rejecting.bad_records.dropped() == {TASK: 1}
     assert [event.offset for event in rejecting.reported if isinstance(event, RecordSetAsideEvent)] == [10]
 
 

@@ -135,7 +135,6 @@ def test_a_skipped_record_leaves_no_dead_letter(stores: RocksTaskStores) -> None
     bench.feed(records_of([False, True, False]))
     assert bench.outputs("dead") == []
     assert len(bench.outputs("out")) == 2
-    assert bench.functions.bad_records.dead_letters() == {}
 
 
 def test_a_cause_is_reported_once(stores: RocksTaskStores) -> None:
