@@ -441,8 +441,7 @@ class StreamsMembership:
             return []
         self._looking_up = False
         if event.tasks is None or event.epoch != self.epoch:
-            self._due_ms = now_ms + BACKOFF_MS
-            return []
+            return self._look_again(now_ms)
         self._look_later(now_ms)
         is_news = self._unsure or event.tasks != (self.owned if self._target is None else self._target)
         return self._aim_at(event.tasks, now_ms) if is_news else []
@@ -453,8 +452,17 @@ class StreamsMembership:
             self._look_ms = now_ms + self._look_gap_ms if self._look_gap_ms <= LOOK_LAST_MS else None
 
     def _lookup_failed(self, _event: LookupFailed, now_ms: int) -> list[Effect]:
-        if self._looking_up:
-            self._looking_up, self._due_ms = False, now_ms + BACKOFF_MS
+        if not self._looking_up:
+            return []
+        self._looking_up = False
+        return self._look_again(now_ms)
+
+    def _look_again(self, now_ms: int) -> list[Effect]:
+        """A look-up brought nothing: look again soon if an answer is missing, else after the next heartbeat but one."""
+        if self._unsure:
+            self._due_ms = now_ms + BACKOFF_MS
+        else:
+            self._look_ms = now_ms + self._interval_ms
         return []
 
     def _aim_at(self, target: StreamsTasks, now_ms: int) -> list[Effect]:

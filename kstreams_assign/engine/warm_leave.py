@@ -165,7 +165,7 @@ class WarmLeave:
         if self.gains and not self.away and all(self._is_settled(*gain, now_ms) for gain in self.gains.items()):
             return self._leave(self._outcome())
         effects: list[Effect] = []
-        if self.gains and now_ms >= self._announced_ms + REPEAT_MS:
+        if (self.gains or self.away) and now_ms >= self._announced_ms + REPEAT_MS:
             effects += self._announce(now_ms, is_news=False)
         return effects + (self._look(now_ms) if now_ms >= self._looked_ms + LOOK_INTERVAL_MS else [])
 

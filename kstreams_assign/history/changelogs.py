@@ -16,10 +16,14 @@ from kstreams_assign.history.seen import Generation
 
 
 def tasks_there(memory: Memory, seen: Generation) -> set[str]:
-    """Return the tasks that the application has: those given out, and those that a KIP-429 rebalance withholds."""
+    """Return the tasks that the application has: those given out, and those that a KIP-429 rebalance withholds.
+
+    Where an assignment cannot be read, also those that its member may have been given: all that were given out before.
+    """
     revoked = set(map(str, seen.revoked))
     withheld = {task for task, inputs in memory.inputs.items() if not revoked.isdisjoint(inputs)}
-    return withheld | seen.inputs.keys()
+    unread = memory.owners.keys() if any(member.common is None for member in seen.members) else ()
+    return withheld | seen.inputs.keys() | set(unread)
 
 
 def subtopologies_of(ends: Iterable[EndOffset], tasks: set[str], stateful: Iterable[str]) -> dict[str, str | None]:

@@ -3,9 +3,9 @@
 A search goes in rounds. In a round it asks each process at most once: the first member, the active task's process, the
 standbys' if a lag is allowed, then the other members. Every answer without a value may name newer owners; those of the
 highest generation count. The processes that are left to ask share the time that is left, so one that hangs does not
-take it all; an owner shares it with the other owners only. After a round without a value the search pauses, and it ends
-at its deadline. So it cannot go round in circles, however the processes contradict each other. What must not live here:
-sockets, threads.
+take it all; an owner shares it with the other owners only. No share is so short that a healthy process far away could
+not answer. After a round without a value the search pauses, and it ends at its deadline. So it cannot go round in
+circles, however the processes contradict each other. What must not live here: sockets, threads.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from kstreams_assign.query.messages import RETRY_MS, Answer, Found, Owners, Reas
 ASK_MS_MAX = 2_000
 """Milliseconds that one process may take: a machine that has died does not even refuse a connection."""
 PAUSE_MS_MAX = 1_000
+SHARE_MS_MIN = 500
+"""As long as that is left: a new connection takes several trips to the process and back."""
 ASKED_MAX = 64
 """Processes that one round asks at most."""
 SHOWN_MAX = 5
@@ -193,7 +195,7 @@ class Search:
         """Return the time of the first of these. An owner shares with owners only: others cannot have the value."""
         owners = set(self._owners_to_ask()).intersection(left_to_ask)
         sharing = len(owners) if left_to_ask[0] in owners else len(left_to_ask)
-        return min(max(1, left_ms // min(sharing, ASKED_MAX)), ASK_MS_MAX)
+        return min(max(left_ms // sharing, SHARE_MS_MIN), left_ms, ASK_MS_MAX)
 
     def _pause(self, left_ms: int) -> Effect:
         pause_ms = min(max(self._backoff_ms, self._hint_ms or 0), PAUSE_MS_MAX)

@@ -135,9 +135,10 @@ class _Server(ThreadingTCPServer):
         """Make room for a client that has proved itself; return whether there is any, as all others may be in use."""
         with self._changed:
             has_room = self._changed.wait_for(lambda: len(self._open) < CONNECTIONS_MAX or self._idle, ROOM_S)
-            self._waiting.pop(request, None)
-            if not has_room:
+            if request not in self._waiting or not has_room:  # it has made room for others that wait
+                self._waiting.pop(request, None)
                 return False
+            del self._waiting[request]
             if len(self._open) >= CONNECTIONS_MAX:
                 longest = next(iter(self._idle))
                 self._forget(longest)

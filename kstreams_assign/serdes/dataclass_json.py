@@ -203,15 +203,17 @@ def _writer(hint: Any, other: Write, writers: dict[type, Write]) -> Write:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in {Any, object}:
         return _as_it_is
-    if hint is float:
-        return lambda value: _write_float(value) if type(value) in _NUMBERS else other(value)
+    is_optional = origin in {Union, UnionType}
+    present = next(each for each in arguments if each is not NoneType) if is_optional else hint
+    if present is float:
+        write_float = _write_optional_float if is_optional else _write_float
+        return lambda value: write_float(value) if type(value) in _NUMBERS else other(value)
+    if is_optional:
+        return _writer(present, other, writers)
     if is_dataclass(hint) and isinstance(hint, type):
         return writers.get(hint) or _class_writer(hint, other, writers)
     if not arguments:
         return other
-    if origin in {Union, UnionType}:
-        (present,) = (each for each in arguments if each is not NoneType)
-        return _writer(present, other, writers)
     kinds, write = _kinds(arguments[-1]) - _CHANGED, _writer(arguments[-1], other, writers)
     write_parts = _write_list if origin is list else _write_dict
     return lambda value: write_parts(value, kinds, write) if type(value) is origin else other(value)
@@ -234,6 +236,10 @@ def _write_float(value: float) -> float:
     if not isfinite(number):
         raise ValueError(f"{number}: JSON has no such number")
     return number
+
+
+def _write_optional_float(value: float) -> float | None:
+    return _write_float(value) if isfinite(value) else None
 
 
 def _write_list(value: list[Any], kinds: frozenset[type], write: Write) -> list[Any]:

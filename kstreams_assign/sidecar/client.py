@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.tasks.dead_letters import Failure, failure_of
-from kstreams_assign.wire.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, LENGTH_BYTES, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 
 RECEIVE_BYTES = 1 << 18
 TCP = "tcp://"
@@ -411,7 +411,7 @@ class SidecarClient:
 def request_frame(number: int, op: str, fields: Mapping[str, Any]) -> bytes:
     """Return the bytes of a request. Raises ``SidecarRefused`` for one that is too large, ``MalformedFrame``."""
     packed = frame({"id": number, "op": op, **fields})
-    if len(packed) > FRAME_BYTES_MAX:
+    if len(packed) - LENGTH_BYTES > FRAME_BYTES_MAX:
         text = f"{op}: a request of {len(packed):,} bytes was not sent; a frame takes at most {FRAME_BYTES_MAX:,}"
         raise SidecarRefused("too_large", text)
     return packed
@@ -424,7 +424,7 @@ def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) ->
     fields = record._asdict()
     task = fields.pop("task")
     rejected = {"task": task, "record": fields, "undo": undo} | dict.fromkeys(texts)
-    room = (FRAME_BYTES_MAX - _ENVELOPE_BYTES - len(frame(rejected))) // len(texts)
+    room = max(0, FRAME_BYTES_MAX - _ENVELOPE_BYTES - len(frame(rejected))) // len(texts)
     return rejected | {name: None if text is None else _cut(text, room, name) for name, text in texts.items()}
 
 
@@ -436,7 +436,7 @@ def _encoded(text: str) -> bytes:
 def _cut(text: bytes, bytes_max: int, name: str) -> str:
     """The end of a stack trace, the begin of any other text."""
     if name == "stacktrace":
-        return text[-bytes_max:].decode(errors="ignore")[-LONG_TEXT_MAX:]
+        return text[max(0, len(text) - bytes_max) :].decode(errors="ignore")[-LONG_TEXT_MAX:]
     return text[:bytes_max].decode(errors="ignore")[:LONG_TEXT_MAX]
 
 

@@ -15,6 +15,7 @@ from kstreams_assign.errors import MalformedFrame
 
 _LENGTH = struct.Struct(">I")
 
+LENGTH_BYTES = _LENGTH.size
 VERSION = 1
 FRAME_BYTES_MAX = 16 << 20
 LONG_TEXT_MAX = 65_536

@@ -118,7 +118,7 @@ class Feeding:
             if has_time and number:
                 return number
             if has_time and not made_calls:  # what comes first may be a timer, of which a batch may pass many
-                self._labour.call_due()
+                self._labour.call_due(running)
                 made_calls = True
             else:
                 self._loop.keep_house()

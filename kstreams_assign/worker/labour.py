@@ -111,8 +111,11 @@ class Labour:
         """
         raise NotImplementedError
 
-    def call_due(self) -> None:
-        """Make the calls that are due without a record, as far as they may be made now; the rest is due next time."""
+    def call_due(self, only: Running | None = None) -> None:
+        """Make the calls that are due without a record, of all tasks or of one, as far as they may be made now.
+
+        The rest is due next time.
+        """
 
     def wait_ms(self) -> int | None:
         """For how long at most the loop may wait until it asks ``call_due`` again; None: as long as it likes."""
@@ -256,9 +259,9 @@ class Functions(Labour):
     def ends(self, task: TaskId) -> None:
         self._due_calls.ends(task)
 
-    def call_due(self) -> None:
+    def call_due(self, only: Running | None = None) -> None:
         ends_ms = self._now_ms() + TURN_MS
-        for running in self._due_calls.due():
+        for running in self._due_calls.due() if only is None else [only]:
             for make in self._due_calls.calls(running):
                 self._loop.call(running, lambda make=make: self._make(make))  # type: ignore[misc]
             if self._now_ms() >= ends_ms:

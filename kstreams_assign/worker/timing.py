@@ -245,8 +245,11 @@ class Timing:
         return None if self.stream.done_ms < 0 else self.stream.done_ms
 
     def call_ms(self) -> int | None:
-        """Return the stream time in a call that no record causes: at least when it was due; None before any record."""
-        time_ms = max(self.stream.done_ms, self.stream.now_ms)
+        """Return the stream time in a call that no record causes; None before any record.
+
+        In a timer's it is that of the record that comes next, so one that sets itself again passes over a gap.
+        """
+        time_ms = max(self.stream.done_ms, self.stream.ahead_ms)
         return None if time_ms < 0 else time_ms
 
     def _now_ms(self, clock: TimersClock) -> int:

@@ -32,6 +32,7 @@ from tests.history.groups import (
     P2,
     TEN_MINUTES,
     RecordedGroup,
+    changed,
     columns,
     derived,
     derived_in_parts,
@@ -191,6 +192,16 @@ def test_tasks_that_a_rebalance_withholds_count_for_the_size_of_a_changelog(samp
     of_generation = [row["task"] for row in ends if row["generation"] == sampled]
     expected = ["0_0", "0_1", "0_2", "0_3"] if sampled > 1 else [None] * 4
     assert of_generation == expected, "a task is known to have state when it is reported"
+
+
+def test_a_members_damaged_assignment_leaves_the_tasks_of_changelogs_known():
+    recorded = scaled_out()
+    last, records = recorded.rows("rebalances")[-1], recorded.records()
+    (at,) = (index for index, record in enumerate(records) if record.offset == last["offsets_offset"])
+    records[at] = changed(records[at], members=lambda member: replace(member, assignment=b"\0\1"))
+    ends = rows(derived(records, ends=end_offsets(last["time_ms"])), "end_offsets")
+    of_generation = [row["task"] for row in ends if row["generation"] == last["generation"]]
+    assert of_generation == ["0_0", "0_1", "0_2", "0_3"]
 
 
 @pytest.mark.parametrize(("partitions", "warm"), [(None, True), (8, None)])

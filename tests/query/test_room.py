@@ -82,6 +82,21 @@ def test_the_connection_without_a_query_for_the_longest_time_makes_way_and_its_c
             ask_until_idle(each)
 
 
+def test_a_client_that_was_shut_out_while_it_waited_takes_no_place():
+    with ExitStack() as closing:
+        pairs = [socket.socketpair() for _ in range(4)]
+        for each in (end for pair in pairs for end in pair):
+            closing.callback(each.close)
+        server = server_module._Server(LOOPBACK)
+        closing.callback(server.server_close)
+        *others, late = (pair[0] for pair in pairs)
+        for each in others:
+            server.verify_request(each, None)
+            assert server.let_in(each)
+        assert not server.let_in(late), "it does not wait any more"
+        assert server._open == set(others)
+
+
 def test_a_connection_whose_query_waits_for_its_answer_stays_open():
     held = Held()
     with (

@@ -38,12 +38,17 @@ class Sums:
     lines: dict[str, list[Line]] = field(default_factory=dict)
 
 
+@dataclass
+class Means:
+    mean: float | None
+    means: list[float | None]
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
     ("sums_of", "named"),
     [
         (lambda number: Sums(1, number), "total: {}"),
-        (lambda number: Sums(1, mean=number), "mean: {}"),
         (lambda number: Sums(1, sums=[1.0, number]), "sums: {}"),
         (lambda number: Sums(1, last=Line("a", number)), "last: price: {}"),
         (lambda number: Sums(1, lines={"a": [Line("a", 1.0), Line("b", number)]}), "lines: price: {}"),
@@ -54,6 +59,12 @@ def test_a_float_that_json_does_not_have_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=named.format(number) + ": JSON has no such number"):
         Serdes.dataclass(Sums).serialize(sums_of(number))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_float_that_json_does_not_have_is_none_where_none_is_allowed(number: float) -> None:
+    serde = Serdes.dataclass(Means)
+    assert serde.deserialize(serde.serialize(Means(number, [1.0, number]))) == Means(None, [1.0, None])
 
 
 @pytest.mark.parametrize(

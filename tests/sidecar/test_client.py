@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.sidecar.address import UnixAddress
 from kstreams_assign.sidecar.aio import AsyncSidecarClient
-from kstreams_assign.sidecar.client import InputRecord, SidecarClient
+from kstreams_assign.sidecar.client import InputRecord, SidecarClient, rejection, request_frame
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.poll import HEADER_BYTES, ROW_BYTES, room_bytes
 from kstreams_assign.sidecar.query_requests import Port
@@ -142,6 +142,17 @@ def test_a_request_that_fits_no_frame_is_refused_and_the_session_goes_on(
     assert "a frame takes at most 16,777,216" in str(refusal)
     assert generation == 1
     assert "put" not in kept.fields
+
+
+@pytest.mark.parametrize("left", [0, 30, 60, 67, 70, 200])
+def test_texts_are_no_longer_than_the_record_leaves_room_for(left: int) -> None:
+    room = (
+        FRAME_BYTES_MAX - len(request_frame(1, "reject", rejection(RECORD, "", undo=False))) + len(RECORD.value or b"")
+    )
+    record = RECORD._replace(value=bytes(room - left))
+    rejected = rejection(record, "x" * 1_000, undo=False)
+    lengths = [len(rejected[name] or "") for name in ("exception", "message", "stacktrace")]
+    assert sum(lengths) <= left
 
 
 @each_client

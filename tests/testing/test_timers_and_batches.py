@@ -18,6 +18,7 @@ from tests.samples import examples
 IDLE_MS = 30
 TOUCHES = [(b"ann", b"1", 100), (b"bob", b"2", 200), (b"ann", b"3", 300), (b"bob", b"4", 400), (b"eve", b"5", 900)]
 CLOSED = [(b"ann", b"1", 130), (b"bob", b"2", 230), (b"ann", b"3", 330), (b"bob", b"4", 430)]
+LATE = [(b"ann", b"1", 0), (b"bob", b"2", 100), (b"ann", b"3", 10), (b"eve", b"4", 500)]
 
 
 def touch(task: Task, records: Sequence[Record]) -> None:
@@ -47,10 +48,12 @@ def touch_columns(task: Task, records: Batch) -> None:
 
 def checked(task: Task, records: Sequence[Record]) -> None:
     """Touch each record of a batch that was read to its end, but make the call of a passed timer first."""
+    newest_ms = task.current_stream_time_ms() or 0
     for record in list(records):
         assert record.key is not None
+        newest_ms = max(newest_ms, record.timestamp_ms)
         at_ms = task.timers.get(record.key)
-        if at_ms is not None and at_ms <= record.timestamp_ms:
+        if at_ms is not None and at_ms <= newest_ms:
             close(task, record.key, at_ms)
             task.timers.cancel(record.key)
         touch(task, [record])
@@ -77,10 +80,12 @@ def driver_of(process: object = touch, batch_size: int = 1_000, **settings: str)
     return TopologyTestDriver([subtopology], max_poll_records=batch_size, **settings)
 
 
-def closed(process: object, batch_size: int, first: int = 0) -> list[tuple[bytes | None, bytes | None, int]]:
+def closed(
+    process: object, batch_size: int, first: int = 0, records: Sequence[tuple[bytes, bytes, int]] = TOUCHES
+) -> list[tuple[bytes | None, bytes | None, int]]:
     """Return what timers wrote, with the ``first`` records in a batch of their own."""
     with driver_of(process, batch_size) as driver:
-        for touches in (TOUCHES[:first], TOUCHES[first:]):
+        for touches in (records[:first], records[first:]):
             driver.pipe_many("in", [(key, value) for key, value, _ in touches], [time_ms for _, _, time_ms in touches])
         return [(record.key, record.value, record.timestamp_ms) for record in driver.read("closed")]
 
@@ -103,6 +108,8 @@ def test_a_timer_fires_behind_a_batch_that_the_function_knows_whole() -> None:
 @pytest.mark.parametrize("batch_size", [1, 2, 1_000])
 def test_a_function_that_reads_ahead_and_checks_first_misses_no_call(batch_size: int) -> None:
     assert sorted(closed(checked, batch_size)) == sorted(CLOSED)
+    late = [(b"ann", b"1", 30), (b"ann", b"3", 40), (b"bob", b"2", 130)]
+    assert sorted(closed(checked, batch_size, records=LATE)) == late
 
 
 LOOKS: dict[str, Callable[[Batch], object]] = {
@@ -299,7 +306,7 @@ def test_the_time_by_which_a_timer_has_fired_is_committed_with_it() -> None:
         driver.pipe("a", b"k", b"", 10)
         driver.pipe("a", b"k", b"", 150)
         assert tried == [150, 150]
-        assert [record.value for record in driver.read("out")] == [b"100"]
+        assert [record.value for record in driver.read("out")] == [b"150"]
         assert [record.timestamp_ms for record in driver.read("late")] == [20, 150]
 
 
@@ -322,7 +329,7 @@ def test_a_punctuator_by_stream_time_sees_the_record_that_made_it_due(sets_timer
     with driver_of_timers(process, fire, init=setup) as driver:
         for time_ms in (1000, 1050, 1150):
             driver.pipe("in", b"k", b"", time_ms)
-    timers = [("timer", 1030), ("timer", 1080)] if sets_timers else []
+    timers = [("timer", 1050), ("timer", 1150)] if sets_timers else []
     assert [each for each in story if each not in timers] == [
         1000,
         ("punctuator", 1000),
@@ -331,6 +338,24 @@ def test_a_punctuator_by_stream_time_sees_the_record_that_made_it_due(sets_timer
         ("punctuator", 1150),
     ]
     assert [each for each in story if each in timers] == timers
+
+
+def test_a_timer_that_sets_itself_again_by_the_present_time_passes_over_a_gap() -> None:
+    calls: list[int | None] = []
+
+    def process(task: Task, records: Batch) -> None:
+        for record in records:
+            if record.timestamp_ms == 0:
+                task.timers.set(b"k", 1)
+
+    def fire(task: Task, due: Sequence[Timer]) -> None:
+        calls.append(task.current_stream_time_ms())
+        for timer in due:
+            task.timers.set(timer.key, (task.current_stream_time_ms() or 0) + 1)
+
+    with driver_of_timers(process, fire) as driver:
+        driver.pipe_many("in", [(b"k", b"")] * 3, [0, 10**15, 10**15])
+    assert calls == [10**15]
 
 
 def test_a_batch_that_is_decoded_whole_is_not_decoded_again_for_each_record_that_passes_a_timer() -> None:
