@@ -197,7 +197,7 @@ def test_tasks_that_a_rebalance_withholds_count_for_the_size_of_a_changelog(samp
 def test_a_members_damaged_assignment_leaves_the_tasks_of_changelogs_known():
     recorded = scaled_out()
     last, records = recorded.rows("rebalances")[-1], recorded.records()
-    (at,) = (index for index, record in enumerate(records) if record.offset == last["offsets_offset"])
+    at = last["offsets_offset"]
     records[at] = changed(records[at], members=lambda member: replace(member, assignment=b"\0\1"))
     ends = rows(derived(records, ends=end_offsets(last["time_ms"])), "end_offsets")
     of_generation = [row["task"] for row in ends if row["generation"] == last["generation"]]
