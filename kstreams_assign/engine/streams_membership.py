@@ -458,7 +458,7 @@ class StreamsMembership:
         return self._look_again(now_ms)
 
     def _look_again(self, now_ms: int) -> list[Effect]:
-        """A look-up brought nothing: look again soon if an answer is missing, else after the next heartbeat but one."""
+        """A look-up brought nothing: look again soon if an answer is missing, else with a later heartbeat."""
         if self._unsure:
             self._due_ms = now_ms + BACKOFF_MS
         else:
