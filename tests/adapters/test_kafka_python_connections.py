@@ -142,10 +142,10 @@ def test_a_member_that_cannot_be_made_leaves_no_thread(
     settings = {"client_id": f"member-{fails}", "session_timeout_ms": 30_000, "bootstrap_timeout_ms": 100}
     if fails == "subscribe":  # no broker is asked about before
 
-        def ask(*_arguments: object) -> None:
+        def ask(*_arguments: object, **_named: object) -> None:
             raise KafkaConnectionError
 
-        monkeypatch.setattr(KafkaConsumer, "partitions_for_topic", ask)
+        monkeypatch.setattr(KafkaConsumer, "subscribe", ask)
         settings["api_version"] = (3, 9)
     with pytest.raises(BrokerUnavailable):
         GroupClient(
