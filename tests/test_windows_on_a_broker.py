@@ -11,7 +11,7 @@ import pytest
 from kstreams_assign import Record, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from tests.test_examples import WITHIN_S, running
-from tests.testing.test_windows_guide import BEGIN_MS, EXAMPLES, MINUTE_MS, by_key, play
+from tests.testing.test_windows_guide import BEGIN_MS, EXAMPLES, MINUTE_MS, play, rows
 from tests.worker.app import until
 
 TOPICS = {
@@ -47,5 +47,5 @@ def test_a_backlog_has_the_results_of_one_record_after_the_other(broker: str, tm
             until(all_read)
         assert process.returncode == 0
         all_read()
-    assert by_key(read[results]) == expected.results
-    assert by_key(read[late]) == expected.late
+    assert rows(read[results]) == expected.results
+    assert rows(read[late]) == expected.late
