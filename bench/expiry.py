@@ -54,7 +54,7 @@ def run(store: Store, folder: Path) -> Cost:
     stores = with_expiry(open_task_stores(folder, store_names(shape.stores), timestamped=shape.timestamped), shape)
     times = {INPUT: PartitionTime()}
     expiry = task_expiry(shape, stores, times, lambda: 0)
-    workspace = TaskWorkspace(TaskId(0, 0), shape, {}, stores, AtWork(0), times, expiry)
+    workspace = TaskWorkspace(TaskId(0, 0), shape, {}, stores, AtWork(0), times, expiry=expiry)
     running = Running(workspace, InputOffsets({INPUT: 0}), times)
     expiries = Expiries(lambda _task, _error: None)
     batches = [
