@@ -90,13 +90,18 @@ class StreamTime:
         known = [time.newest_ms for time in times if time.newest_ms is not None]
         self.done_ms = self.now_ms = self.ahead_ms = max(known, default=-1)
 
+    @property
+    def reached_ms(self) -> int:
+        """The time by which timers are due: also that of a record that comes behind them."""
+        return max(self.done_ms, self.ahead_ms)
+
     def read(self, time_ms: int) -> None:
         """Note a record that the function reads."""
         self.now_ms = max(self.now_ms, time_ms)
 
     def look_back(self, time_ms: int) -> None:
         """Stand at an earlier time, for a call that was due then; ``begin_batch`` ends this."""
-        self.now_ms = min(max(self.done_ms, self.ahead_ms), time_ms)
+        self.now_ms = min(self.reached_ms, time_ms)
 
     def begin_batch(self) -> None:
         """Stand at ``done_ms``: what was read and set in a batch that did not come to its end is forgotten."""

@@ -118,38 +118,43 @@ class Batch(Sequence[Record]):
 class TimedBatch(Batch):
     """A batch that also keeps the stream time, for a task whose entries expire or whose timers are due by it.
 
-    It ends before a record that passes a timer which the function has set, so that the timer comes first. But it keeps
-    its length once the function knows it: by ``len``, a column, a slice, an index ahead, or having read it to its end.
+    With ``timers`` by stream time it ends before a record that passes one which the function has set, so that the timer
+    comes first. But it keeps its length once the function knows it: by ``len``, a column, a slice, an index ahead, or
+    having read it to its end.
     """
 
     __slots__ = ("_read", "_stream")
 
-    def __init__(self, records: Sequence[Record], at_work: AtWork, stream: StreamTime) -> None:
+    def __init__(self, records: Sequence[Record], at_work: AtWork, stream: StreamTime, *, timers: bool) -> None:
         super().__init__(records, at_work)
         self._stream = stream
-        self._read = 1
+        self._read = 1 if timers else len(records)
         """So many records cannot be taken back."""
         stream.begin_batch()
         stream.read(records[0].timestamp_ms)
 
-    def timestamps_ms(self) -> list[int]:
+    def _keep(self) -> int:
+        """The function knows the length: nothing is taken back. Return the length."""
         self._read = len(self._records)
+        return self._read
+
+    def timestamps_ms(self) -> list[int]:
+        self._keep()
         return super().timestamps_ms()
 
     def keys_as(self, key: type[K] | Serde[K]) -> list[K | None]:
-        self._read = len(self._records)
+        self._keep()
         return super().keys_as(key)
 
     def values_as(self, value: type[V] | Serde[V]) -> list[V | None]:
-        self._read = len(self._records)
+        self._keep()
         return super().values_as(value)
 
     def _in_turn(self, keys: Sequence[K | None], values: Sequence[V | None]) -> Iterator[tuple[K | None, V | None]]:
         return ((key, value) for _, key, value in zip(self, keys, values, strict=False))
 
     def __len__(self) -> int:
-        self._read = len(self._records)
-        return self._read
+        return self._keep()
 
     def __bool__(self) -> bool:
         return True
@@ -172,7 +177,7 @@ class TimedBatch(Batch):
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
         if isinstance(index, slice) or not 0 <= index < self._read:
-            self._read = len(self._records)
+            self._keep()
         records = super().__getitem__(index)
         if isinstance(index, int):
             self._stream.read(self._at_work.record.timestamp_ms)

@@ -100,7 +100,7 @@ class Labour:
         """How many records they would take now."""
         raise NotImplementedError
 
-    def portion(self, running: Running, records: Sequence[Record], done: int) -> int:  # noqa: ARG002  # a session takes what it asked for
+    def portion(self, running: Running, records: Sequence[Record], done: int) -> int:  # noqa: ARG002  # see Functions
         """How many records of a task to work on at once, behind the first ``done``; 0: something has to come first."""
         return len(records) - done
 

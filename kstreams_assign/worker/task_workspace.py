@@ -72,7 +72,7 @@ class TaskWorkspace:
     def batch(self, records: Sequence[Record]) -> Batch:
         """Return the next input for the user's function."""
         if self.expiry is not None or self.timing.by_stream:
-            return TimedBatch(records, self.at_work, self.timing.stream)
+            return TimedBatch(records, self.at_work, self.timing.stream, timers=self.timing.by_stream)
         return Batch(records, self.at_work)
 
     def emit_many(self, records: Iterable[Emitted]) -> None:

@@ -249,8 +249,7 @@ class Timing:
 
         In a timer's it is that of the record that comes next, so one that sets itself again passes over a gap.
         """
-        time_ms = max(self.stream.done_ms, self.stream.ahead_ms)
-        return None if time_ms < 0 else time_ms
+        return None if self.stream.reached_ms < 0 else self.stream.reached_ms
 
     def _now_ms(self, clock: TimersClock) -> int:
         """Return the time by which punctuators are due; the stream's is -1 before the first record."""
@@ -258,7 +257,7 @@ class Timing:
 
     def _timers_now_ms(self, clock: TimersClock) -> int:
         """Return the time by which timers are due: the stream's also counts the record that comes behind them."""
-        return self.wall_ms() if clock == "wall" else max(self.stream.done_ms, self.stream.ahead_ms)
+        return self.wall_ms() if clock == "wall" else self.stream.reached_ms
 
     def is_due(self) -> bool:
         """Return whether a punctuator or a timer is due, or may be (it may have been cancelled)."""
@@ -285,7 +284,7 @@ class Timing:
         If that is none, the timers that the next record passes are due.
         """
         most = min(most, self.records_max)
-        due_ms = self._queue.due_ms() if self._queue is not None and self.by_stream else None
+        due_ms = self._timers_due_ms("stream")
         if due_ms is None:
             return most
         for index in range(done, done + most):
@@ -319,8 +318,9 @@ class Timing:
         return None if wait_ms is None else max(0, wait_ms - self.wall_ms())
 
     def _timers_due_ms(self, clock: TimersClock) -> int | None:
-        is_theirs = self._queue is not None and self.declared is not None and self.declared.clock == clock
-        return self._queue.due_ms() if is_theirs and self._queue is not None else None
+        if self._queue is None or self.declared is None or self.declared.clock != clock:
+            return None
+        return self._queue.due_ms()
 
     def punctuations(self) -> Iterator[tuple[Punctuation, TimersClock, int]]:
         """Yield the punctuators that are due, with the clock and its time; go on when the call was made."""
