@@ -18,16 +18,16 @@ but for the leader's look-ups, which have a deadline while heartbeats are off an
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.errors import CommitFailedError, FencedInstanceIdError, RetriableError, UnknownError
+from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError, RetriableError, UnknownError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
@@ -132,13 +132,12 @@ class GroupClient:
                 partition_assignment_strategy=[assignor],
                 **settings,
             )
+            self._coordinator = self._consumer._coordinator
             try:
                 self._subscribe(assignor, pattern)
             except BaseException:
                 self._consumer.close(autocommit=False, timeout_ms=0)
                 raise
-        self._coordinator = self._consumer._coordinator
-        self._coordinator._cluster.add_listener(self._metadata_read)
         self._lease = WatchedLease(
             self._coordinator, settings["session_timeout_ms"] / 1000, settings["max_poll_interval_ms"] / 1000
         )
@@ -155,6 +154,9 @@ class GroupClient:
         self._leave_out_absent_partitions()
 
     def _subscribe(self, assignor: _StreamAssignor, pattern: str | None) -> None:
+        manager, cluster = self._coordinator._manager, self._coordinator._cluster
+        # On the client's I/O thread: a listener added while that thread calls the others ends its look-ups for good.
+        manager.run(cluster.add_listener, self._metadata_read)
         listener = _LostListener(self._lose)
         if pattern is None:
             self._consumer.subscribe(topics=assignor.topics, listener=listener)
@@ -167,13 +169,12 @@ class GroupClient:
 
         ``partitions_for_topic`` of the consumer would ask for all topics of the brokers, to know these.
         """
-        cluster = self._consumer._coordinator._cluster
+        manager, cluster = self._coordinator._manager, self._coordinator._cluster
         for _ in range(METADATA_TRIES):
             if all(cluster.partitions_for_topic(topic) is not None for topic in topics):
                 return
-            ended = threading.Event()
-            cluster.request_update().add_both(lambda _, ended=ended: ended.set())
-            ended.wait(METADATA_TIMEOUT_S)
+            with suppress(KafkaError):  # a broker that does not answer is for the join to report
+                manager.run(manager.wait_for, cluster.request_update(), METADATA_TIMEOUT_S * 1000)
 
     def _notice_loss(self) -> None:
         """Report a membership lost during a join: the client calls its listener only before a join's first try."""
