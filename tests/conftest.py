@@ -391,6 +391,17 @@ SLOW = (
     "tests/worker/test_membership_mutex.py::test_what_the_cleaner_kept",
     "tests/worker/test_restore_budget.py::test_copies_without_news",
     "tests/worker/test_start_without_a_broker.py::test_the_group_is_connected_to",
+    "tests/processes/test_output.py",
+    "tests/sidecar/test_start_without_a_broker.py::test_a_sidecar_that_is_asked",
+    "tests/processes/test_endpoint.py::test_a_process_that_answers_too_slowly",
+    "tests/query/test_sockets.py::test_an_answer_that_does_not_come",
+    "tests/query/test_sockets.py::test_addresses_that_hang",
+    "tests/query/test_sockets.py::test_the_timeout_is_for_all",
+    "tests/test_tutorial.py::test_the_tests_of_the_tutorial",
+    "tests/adapters/test_client_logs.py::test_real_clients",
+    "tests/query/test_room.py::test_a_query_that_finds_no_room_in_time",
+    "tests/local/test_start_interrupted.py::test_a_start_that_is_killed",
+    "tests/sidecar/test_silence.py::test_a_peer_that_does_not_read",
 )
 """Beginnings of node ids: a second or more each, or whole tools. ``make check`` leaves them out."""
 
