@@ -10,7 +10,7 @@ from kstreams_assign.allowed_values import GUARANTEES
 from tests.worker.crash.calls import ADMIN, CALLBACKS, CONSUMER, GROUP, GROUP_ADMIN
 from tests.worker.crash.points import Point
 from tests.worker.crash.stage import cluster_at
-from tests.worker.crash.sweep import SAME, SCENARIOS, Sweep, chosen
+from tests.worker.crash.sweep import PHASES, SAME, SCENARIOS, Sweep, chosen
 
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES
 PARTS = 3  # of a scenario's points, as one test may take only so long
@@ -46,8 +46,13 @@ def test_the_plan_has_each_call_to_the_brokers(plan):
     assert {f"{owner}.{name}" for owner, names in named.items() for name in names} <= seen
 
 
-MAY_BE_MISSED = {"Committer._carry_out: Producer.purge", "Committer._carry_out: Producer.flush"}
-"""Calls that are made only if something is on its way when a commit is given up."""
+ABORT = "Committer._take: Producer.abort_transaction"
+MAY_BE_MISSED = {
+    *((phase, "Committer._carry_out: Producer.purge") for phase in PHASES),
+    *((phase, "Committer._carry_out: Producer.flush") for phase in PHASES),
+    ("hand-over", ABORT),
+}
+"""Phases, and calls that are made in them only if something is on its way when a commit is given up."""
 
 EXACT_PHASES = {"restore": {"commit"}, "hand-over": {"hand-over"}, "expelled": set()}
 """The scenarios that are played under exactly once, by a phase of theirs, and in which phases all is looked at."""
@@ -69,7 +74,7 @@ def killed(sweep, scenario, points):
     outcomes = list(sweep.play_until_reached(scenario, points))
     assert [(str(outcome.point), outcome.successor, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
     missed = [outcome.point for outcome in outcomes if not outcome.reached]
-    assert [str(point) for point in missed if point.site not in MAY_BE_MISSED] == []
+    assert [str(point) for point in missed if (point.phase, point.site) not in MAY_BE_MISSED] == []
     assert len(outcomes) == len(points)
 
 
@@ -84,6 +89,7 @@ def test_the_plan_has_each_call_of_a_transaction(exact_plan):
     assert {"init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"} <= {
         point.site.rpartition(".")[2] for _, points in exact_plan.values() for point in points
     }
+    assert ABORT in {point.site for point in exact_plan["expelled"][1]}
 
 
 @pytest.mark.parametrize("phase", EXACT_PHASES)
