@@ -77,6 +77,11 @@ def pending(entries: Entries) -> Iterator[Timer]:
     return (read_time_key(key) for key, _ in entries.range(_BY_TIME, _BEYOND))
 
 
+def _index_of(key: bytes) -> bytes:
+    """Return the key of the other entry of a timer."""
+    return _BY_KEY + key[9:]
+
+
 def _named(name: str, key: bytes) -> bytes:
     encoded = name.encode()
     return _NAME.pack(len(encoded)) + encoded + key
@@ -85,8 +90,8 @@ def _named(name: str, key: bytes) -> bytes:
 class TimerQueue:
     """Set, cancel and take the timers of one task.
 
-    A timer that was taken is as good as fired for ``get``, ``set`` and ``cancel``; ``done`` deletes it. ``ahead`` is
-    how many timers a range read brings.
+    A timer that was taken is as good as fired for ``get`` and ``cancel``; ``done`` deletes it, or the next ``set`` or
+    ``cancel`` of its key. ``ahead`` is how many timers a range read brings.
     """
 
     def __init__(self, entries: Entries, ahead: int = AHEAD) -> None:
@@ -98,6 +103,10 @@ class TimerQueue:
         self._gone: set[bytes] = set()
         """Those of the heap that were replaced or cancelled."""
         self._taken: set[bytes] = set()
+        self._alone: set[bytes] = set()
+        """Those of the heap, and taken ones, that a crash has left beside a timer of another time."""
+        self._is_sure = True
+        """What is in memory is what the store has."""
         self._late: dict[bytes, int] = {}
         """When those timers in memory were set whose time was past by then."""
 
@@ -111,6 +120,7 @@ class TimerQueue:
         self._entries.put(new, _TIME.pack(now_ms) if now_ms > timer.at_ms else b"")
         self._taken.discard(new)
         self._gone.discard(new)
+        self._alone.discard(new)
         self._late.pop(new, None)
         if new < self._horizon:
             heappush(self._front, new)
@@ -125,12 +135,17 @@ class TimerQueue:
         earlier = self._set_for(index, Timer(key, 0, name))
         if earlier is None:
             return False
-        is_set = self._entries.get(earlier) is not None
+        is_set = earlier not in self._taken and self._entries.get(earlier) is not None
         self._delete(earlier)
         self._entries.delete(index)
         return is_set
 
     def _delete(self, key: bytes) -> None:
+        if key in self._taken:
+            self._taken.remove(key)
+            self._late.pop(key, None)
+            self._entries.delete_last(key)
+            return
         self._entries.delete(key)
         if key < self._horizon:
             self._gone.add(key)
@@ -141,17 +156,14 @@ class TimerQueue:
         It will fire only if the store has its time, too: a process may have died between the two writes.
         """
         earlier = self._set_for(index_key(key, name), Timer(key, 0, name))
-        if earlier is None or self._entries.get(earlier) is None:
+        if earlier is None or earlier in self._taken or self._entries.get(earlier) is None:
             return None
         return read_time_key(earlier).at_ms
 
     def _set_for(self, index: bytes, timer: Timer) -> bytes | None:
-        """Return the time key of a timer that is set and not taken."""
+        """Return the time key of a timer that is set; it may be taken."""
         at = self._entries.get(index)
-        if at is None:
-            return None
-        set_for = time_key(timer._replace(at_ms=_TIME.unpack(at)[0]))
-        return None if set_for in self._taken else set_for
+        return None if at is None else time_key(timer._replace(at_ms=_TIME.unpack(at)[0]))
 
     # --- what is due -------------------------------------------------------------------
 
@@ -195,67 +207,90 @@ class TimerQueue:
             next_ones = self._pop(end, timers_max - len(taken))
             if not next_ones:
                 break
-            stored = self._entries.get_many(next_ones)
-            for key, value in zip(next_ones, stored, strict=True):
-                if value is None:
-                    self._late.pop(key, None)
-                else:
-                    taken.append(key)
+            if not self._is_sure:
+                next_ones = self._stored(next_ones)
+            taken += next_ones
         self._taken.update(taken)
         return list(map(read_time_key, taken))
 
+    def _stored(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return those that the store has, and forget since when the others are due."""
+        values = self._entries.get_many(keys)
+        for key in (key for key, value in zip(keys, values, strict=True) if value is None):
+            self._late.pop(key, None)
+        return [key for key, value in zip(keys, values, strict=True) if value is not None]
+
     def _pop(self, end: bytes, keys_max: int) -> list[bytes]:
-        """Remove the next keys before ``end`` from memory; a key may be there twice."""
+        """Remove the next keys before ``end`` from memory."""
         popped: list[bytes] = []
+        if not (self._front or self._taken):
+            self._alone.clear()
+            self._is_sure = True
         while len(popped) < keys_max:
             self._drop_gone()
             if not self._front and self._horizon < _BEYOND:
                 self._read_ahead()
             if not self._front or self._front[0] >= end:
                 break
-            key = heappop(self._front)
-            while self._front and self._front[0] == key:
-                heappop(self._front)
+            key = self._pop_first()
             if key not in self._taken:
                 popped.append(key)
         return popped
 
     def done(self, timers: Iterable[Timer]) -> None:
-        """Delete timers that were taken, as far as they were not set again since."""
+        """Delete timers that were taken, as far as they were not set or cancelled since."""
         keys = [key for key in map(time_key, timers) if key in self._taken]
         self._taken.difference_update(keys)
-        indexes = [index_key(timer.key, timer.name) for timer in map(read_time_key, keys)]
-        for key, index, at in zip(keys, indexes, self._entries.get_many(indexes), strict=True):
+        alone = self._alone if self._is_sure else self._without_index(keys)
+        for key in keys:
             self._late.pop(key, None)
             self._entries.delete_last(key)
-            if at == key[1:9]:
-                self._entries.delete_last(index)
+            if key not in alone:
+                self._entries.delete_last(_index_of(key))
+        self._alone.difference_update(keys)
+
+    def _without_index(self, keys: Sequence[bytes]) -> Sequence[bytes]:
+        """Return those whose key has a timer of another time, or none."""
+        times = self._entries.get_many(list(map(_index_of, keys)))
+        return [key for key, at in zip(keys, times, strict=True) if at != key[1:9]]
 
     def take_again(self, timers: Iterable[Timer]) -> None:
         """Take timers that were taken before, also those set again since: that was undone."""
         self._taken.update(map(time_key, timers))
+        self._is_sure = False
 
     def undo(self) -> None:
         """Writes were undone, and nothing was taken or asked for since before them."""
         self._gone.clear()
+        self._is_sure = False
 
     def forget(self) -> None:
         """Read the store again: writes were undone. What was taken is due again."""
         self._front, self._horizon = [], _BY_TIME
         self._gone.clear()
         self._taken.clear()
+        self._alone.clear()
         self._late.clear()
+        self._is_sure = True
 
     def _drop_gone(self) -> None:
         while self._front and self._front[0] in self._gone:
-            key = heappop(self._front)
+            key = self._pop_first()
             self._gone.remove(key)
             self._late.pop(key, None)
+
+    def _pop_first(self) -> bytes:
+        """Remove the next key from memory, where it may be more than once."""
+        key = heappop(self._front)
+        while self._front and self._front[0] == key:
+            heappop(self._front)
+        return key
 
     def _read_ahead(self) -> None:
         read = list(islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1))
         self._horizon = read.pop()[0] if len(read) > self._ahead else _BEYOND
         self._front = [key for key, _ in read]
+        self._alone.update(self._without_index(self._front))
         self._late |= {key: _TIME.unpack(value)[0] for key, value in read if value}
 
     def _shorten(self) -> None:

@@ -171,6 +171,26 @@ def test_timers_of_a_session_that_ends_come_again_in_the_next(stand: Stand) -> N
     assert stand.poll() == [(b"a", 1, ""), (b"b", 2, "")]
 
 
+@pytest.mark.parametrize("undone_after", [False, True])
+def test_a_polled_timer_that_was_set_again_or_cancelled_does_not_come_again(stand: Stand, undone_after: bool) -> None:
+    stand.set({b"set again": 1, b"cancelled": 2})
+    stand.commit()
+    assert len(stand.poll()) == 2
+    stand.set({b"set again": 5_000})
+    stand.ask("cancel_timers", task="0_0", keys=(b"cancelled",))
+    stand.commit(timers=False)
+    if undone_after:
+        stand.handler.bad_records._on_error = ["skip"]
+        record = stand.bring(10, 1_000)
+        assert stand.ask("reject", task="0_0", record=record._asdict(), exception="E", undo=True)["undone"]
+        stand.commit(timers=True)
+    stand.handler.leave(stand.port)
+    stand.port = Port()
+    stand.handler.open(stand.port)
+    assert stand.poll() == []
+    assert stand.kept() == [Timer(b"set again", 5_000)]
+
+
 def test_time_goes_back_with_the_records_of_a_session_that_ends() -> None:
     """They are read again, and a timer that they postpone must not be due before."""
     stand = Stand(BY_STREAM_TIME)
@@ -274,6 +294,7 @@ def test_a_commit_whose_timers_cannot_be_read_stops_their_task_alone(
     stand.set({b"a": 1})
     stand.commit()
     assert stand.poll()
+    stand.workspace.timing.timer_queue.undo()  # of nothing: it asks the store about its timers
     monkeypatch.setattr(stand.stores, "get_many", fail)
     assert stand.ask("commit") == "task_restoring"
     assert list(map(str, stand.failed)) == ["no space"]
