@@ -1,8 +1,8 @@
 """The pages: files with their style and script, and a policy that allows no other.
 
-The status page of a worker fetches only ``status.json``, once a second. It holds no data. Its script writes names as
-text, never as markup. Parts of the page for all processes are filled in by the server, and its script fetches only that
-page again.
+The status page of a worker fetches only ``status.json``, once a second until its button pauses it. It holds no data.
+Its script writes names as text, never as markup. Parts of the page for all processes are filled in by the server, and
+its script fetches only that page again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _hash(text: str) -> str:
 
 def filled_page(name: str, **parts: str) -> tuple[bytes, str]:
     """Return a page of ``assets`` with its parts, which are markup, and its Content-Security-Policy."""
-    style, script = _asset("status.css"), _asset(f"{name}.js")
+    style, script = _asset("status.css"), _asset("following.js") + _asset(f"{name}.js")
     markup = {"/*style*/": style, "/*script*/": script, **{f"{{{part}}}": text for part, text in parts.items()}}
     page = re.sub("|".join(map(re.escape, markup)), lambda place: markup[place[0]], _asset(f"{name}.html"))
     policy = (

@@ -97,6 +97,30 @@ def test_values_are_renewed_without_a_loss_of_focus_or_place(opened):
     assert handle.evaluate(places) == [True, 40, 60]
 
 
+def test_a_paused_page_stays_as_it_is_and_asks_nothing_until_it_goes_on(opened):
+    shown = opened(status=growing())
+    button, fresh = shown.page.locator("#pause"), shown.page.locator("#fresh")
+    shown.page.clock.run_for(2_000)
+    shown.until_renewed(times=0)
+    button.focus()
+    shown.page.keyboard.press("Enter")
+    assert fresh.get_attribute("class") == "paused"
+    assert fresh.inner_text().startswith("paused at ")
+    before, asked = shown.records_in(), len(shown.requests)
+    shown.page.clock.run_for(20_000)
+    assert (shown.records_in(), len(shown.requests)) == (before, asked)
+    assert button.inner_text() == "Go on"
+    button.click()
+    shown.until_renewed()
+    shown.until("() => document.getElementById('fresh').innerText === 'up to date'")
+    assert button.inner_text() == "Pause"
+    after = len(shown.requests)
+    for _ in range(3):
+        with shown.page.expect_request("**/"):
+            shown.page.clock.run_for(2_000)
+    assert len(shown.requests) == after + 3
+
+
 def test_a_process_that_fails_changes_its_row_the_summary_and_the_verdicts(opened):
     shown = opened(processes=(RUNNING[0], RUNNING[1]))
     assert shown.page.inner_text("#summary") == "processes: 2 running"

@@ -126,6 +126,17 @@ def test_the_page_updates_itself_and_shows_when_the_worker_does_not_answer(opene
     shown.complaints[:] = [text for text in shown.complaints if "ERR_CONNECTION_REFUSED" not in text]
 
 
+def test_the_page_is_paused_and_goes_on(opened):
+    shown = opened(warming())
+    shown.page.click("#pause")
+    shown.page.wait_for_selector("#fresh.paused")
+    shown.moments = repeat(settled())
+    assert shown.page.is_visible("#probing")
+    shown.page.click("#pause")
+    shown.page.wait_for_selector("#probing", state="hidden")
+    assert shown.page.inner_text("#fresh") == "up to date"
+
+
 def test_global_tables_are_listed_with_state_and_lag_where_there_are_any(opened):
     tables = (
         GlobalTableView("countries", "codes", ready=True, lag=1_234),

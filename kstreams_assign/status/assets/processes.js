@@ -5,7 +5,6 @@
   const EVERY_MS = 2000;
   const ANSWER_MS = 10000; // the server hangs up then
   const PARTS = ["application", "summary", "verdicts", "processes"];
-  const fresh = document.getElementById("fresh");
   let lastAnswer = new Date();
 
   // Makes a node equal to that of an answer. A node whose own tag, attributes and text are equal stays the same node.
@@ -20,12 +19,13 @@
     shown.append(...after.slice(before.length));
   }
 
-  async function refresh() {
+  async function look({ say, isPaused }) {
     try {
       const answer = await fetch("", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const parts = PARTS.map((id) => page.getElementById(id));
       if (!answer.ok || parts.includes(null)) throw new Error("the answer is not this page");
+      if (isPaused()) return;
       PARTS.forEach((id, at) => renew(document.getElementById(id), parts[at]));
       lastAnswer = new Date();
       say("", "up to date");
@@ -34,28 +34,5 @@
     }
   }
 
-  // Screen readers read the text aloud whenever it is set.
-  function say(className, text) {
-    fresh.className = className;
-    if (fresh.textContent !== text) fresh.textContent = text;
-  }
-
-  const pause = () => new Promise((resolve) => setTimeout(resolve, EVERY_MS));
-
-  function visible() {
-    return new Promise((resolve) => {
-      if (document.hidden) document.addEventListener("visibilitychange", resolve, { once: true });
-      else resolve();
-    });
-  }
-
-  async function follow() {
-    for (;;) {
-      await pause();
-      await visible();
-      await refresh();
-    }
-  }
-
-  follow();
+  setTimeout(follow(EVERY_MS, look), EVERY_MS);
 })();

@@ -343,25 +343,20 @@
     document.body.dataset.shown = String(status.now_ms);
   }
 
-  function fresh(answered) {
-    silentSince = answered ? null : silentSince || Date.now();
-    at("fresh").className = answered ? "" : "stale";
-    at("fresh").textContent = answered
-      ? "up to date"
-      : `the worker has not answered for ${span(Date.now() - silentSince)}`;
-  }
-
-  async function refresh() {
+  async function look({ say, isPaused }) {
     try {
       const answer = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
-      show(await answer.json());
-      fresh(true);
+      const status = await answer.json();
+      if (isPaused()) return;
+      show(status);
+      silentSince = null;
+      say("", "up to date");
     } catch (error) {
-      fresh(false);
+      silentSince = silentSince || Date.now();
+      say("stale", `the worker has not answered for ${span(Date.now() - silentSince)}`);
     }
-    setTimeout(refresh, EVERY_MS);
   }
 
-  refresh();
+  follow(EVERY_MS, look)();
 })();
