@@ -1,5 +1,7 @@
 """What a member sends in JoinGroup and receives in SyncGroup, read from the bytes of the consumer protocol.
 
+And whether its next generation is the one behind its last (``has_missed``).
+
 It checks that the names in these bytes can be topics. User-data is in ``dialects``, layouts are in ``wire``.
 """
 
@@ -13,6 +15,16 @@ from kstreams_assign.topology.internal import TOPIC_NAME
 from kstreams_assign.wire import ConsumerAssignment, decode_consumer_assignment, decode_consumer_subscription
 
 _NAME_SHOWN_MAX = 60
+
+
+def has_missed(before: int, generation: int) -> bool:
+    """Return whether a group began a generation between a static member's two; ``before`` is negative for none.
+
+    A static member that does not join in time stays in the group (Kafka: ``onCompleteJoin``), and the leader sees what
+    it owned when it joined last. Others may have its newer tasks since, and what it names with its next join is false.
+    Any other member is removed. A generation whose answer to JoinGroup was lost counts as missed, too.
+    """
+    return 0 <= before < generation - 1
 
 
 def read_member(member_id: str, metadata: bytes, instance_id: str | None) -> JoinedMember:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+from kstreams_assign.group.joining import has_missed
 from kstreams_assign.group.lease import Lease
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
@@ -140,6 +141,9 @@ class Client:
             self._send_join()
         elif answer.error is not Error.NONE:
             self._join_failed()
+        elif self._instance_id is not None and self._assigned and has_missed(self.generation, answer.generation):
+            self._reset(answer.member_id)
+            self._send_join()
         else:
             self.member_id, self.generation = answer.member_id, answer.generation
             answers = self._protocolist.lead(answer.members) if answer.members else {}

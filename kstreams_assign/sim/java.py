@@ -17,7 +17,8 @@ A Java member is a ``Kind`` of the one simulated process. As in ``StreamsPartiti
 Everything else is ours, in the place of Java's: tasks, restores, commits, offset sums, the state cleaner, and the
 habits of the Kafka client. These habits of Java are not simulated: it does not commit before it joins; it locks the
 folders that it reports one by one, where ours takes the mutex and reports again if the cleaner breaks in; it asks for a
-rebalance when it finds the stores of an active task damaged; its older releases write older versions of user-data.
+rebalance when it finds the stores of an active task damaged; its older releases write older versions of user-data; a
+static member keeps its tasks where a generation began without it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kstreams_assign.assign import drain
 from kstreams_assign.assign.least_movement import assignor
-from kstreams_assign.sim import committing, loop, membership, restoring
+from kstreams_assign.sim import client, committing, loop, membership, restoring
 from tests.sim import doubles
 
 
@@ -65,6 +65,14 @@ BUGS = (
         "no processing and no commit by a fenced member",
         lambda patch: patch.setattr(membership, "Client", doubles.UnhurriedClient),
         264,
+        timed=True,
+    ),
+    Bug(
+        "a missed generation goes unnoticed",
+        "one active owner per task and generation",
+        lambda patch: patch.setattr(client, "has_missed", lambda *_: False),
+        310_010_011,
+        exactly_once=True,
         timed=True,
     ),
     Bug("a flush outlives the lease", "no processing and no commit by a fenced member", doubles.flushes_on, 16),
