@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kstreams_assign.adapters.clock import Clocks
 from kstreams_assign.config import Config
-from kstreams_assign.errors import StateError
+from kstreams_assign.errors import KStreamsAssignError, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import MemberId, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition
@@ -175,5 +175,5 @@ class NoDeletions:
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Delete nothing."""
 
-    def failures(self) -> Mapping[TopicPartition, str]:
+    def failures(self) -> Mapping[TopicPartition, KStreamsAssignError]:
         return {}

@@ -14,15 +14,22 @@ class Inbox:
 
     def __init__(self) -> None:
         self._orders: queue.SimpleQueue[tuple[Order, bool]] = queue.SimpleQueue()
+        self._closing = threading.RLock()  # a signal handler may interrupt a put, and put an order itself
+        self._closed = False
         self._thread: int | None = None
         self._own = 0
         """Orders of the owner's own that wait."""
 
-    def put(self, order: Order) -> None:
-        own = self._thread == threading.get_ident()
-        if own:
-            self._own += 1  # by the owner alone
-        self._orders.put((order, own))
+    def put(self, order: Order) -> bool:
+        """Leave an order. Return whether it will be carried out: not once the inbox is closed."""
+        with self._closing:
+            if self._closed:
+                return False
+            own = self._thread == threading.get_ident()
+            if own:
+                self._own += 1  # by the owner alone
+            self._orders.put((order, own))
+            return True
 
     @property
     def empty(self) -> bool:
@@ -51,6 +58,12 @@ class Inbox:
         """Carry out all orders, also on another thread once the owner has ended."""
         while not self.empty:
             self._take(0.0)()
+
+    def close(self) -> None:
+        """Carry out all orders, as ``settle`` does, and take no more."""
+        with self._closing:
+            self._closed = True
+        self.settle()
 
     def _take(self, timeout_s: float) -> Order:
         order, own = self._orders.get(timeout=timeout_s) if timeout_s else self._orders.get_nowait()

@@ -54,6 +54,11 @@ def target_of(which: TaskId | str | int | None) -> Target:
     raise ConfigError(f"{which!r}: must be a task such as '0_1', or the number of a subtopology")
 
 
+def not_running() -> TaskNotLocal:
+    """Return the error of a worker that has no loop to ask: before ``run``, and from its end on."""
+    return TaskNotLocal("the worker is not running")
+
+
 class Inputs(Protocol):
     """What a pause needs of the client that reads input."""
 
@@ -103,6 +108,7 @@ class Pauses:
         self._leaving: set[TaskId] = set()
         self._paused: dict[TaskId, Running] = {}
         self._next_commit_ms = 0
+        self._stopped = False
         self.paused: Mapping[TaskId, int] = {}
         """Paused task -> since when, in milliseconds since 1970. Replaced, never changed, so any thread may look."""
         self.inputs: Sequence[TopicPartition] = ()
@@ -118,8 +124,11 @@ class Pauses:
         """Pause or resume; ``answer`` gets the tasks once that is committed.
 
         It gets ``ConfigError`` for a subtopology that does not exist, and ``TaskNotLocal`` for a task that is not
-        active here, or leaves before the commit.
+        active here, or leaves before the commit, and once nothing will be committed any more.
         """
+        if self._stopped:
+            answer.set_exception(not_running())
+            return
         try:
             tasks = self._targets(target)
         except (ConfigError, TaskNotLocal) as error:
@@ -220,6 +229,7 @@ class Pauses:
 
     def stops(self) -> None:
         """Nothing will be committed any more."""
+        self._stopped = True
         for request in list(self._requests):
             self._fail(request, "the worker ends, and has not committed this")
 
@@ -318,7 +328,7 @@ def change_pauses(loop: Loop | None, which: TaskId | str | int | None, *, paused
     """
     target, answer = target_of(which), Future[Tasks]()
     if loop is None:
-        raise TaskNotLocal("the worker is not running")
+        raise not_running()
     loop.pause(target, answer, paused=paused)
     if loop.is_this_thread and not answer.done():
         return ()

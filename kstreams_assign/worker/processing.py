@@ -49,7 +49,7 @@ from kstreams_assign.worker.input_progress import InputMeter
 from kstreams_assign.worker.labour import Labour
 from kstreams_assign.worker.lookup import Reading
 from kstreams_assign.worker.neighbours import Group, Inputs, Restoring, TaskFolders
-from kstreams_assign.worker.pauses import Pauses, Target
+from kstreams_assign.worker.pauses import Pauses, Target, not_running
 from kstreams_assign.worker.peeks import Peeks
 from kstreams_assign.worker.polled_inputs import PolledInputs
 from kstreams_assign.worker.purging import Purging
@@ -150,15 +150,15 @@ class Processor:
         """
         if self.is_this_thread:
             self._peeks.peek(task, store, key, answer, self.turned_ms)
-        else:
-            self._inbox.put(lambda: self._peeks.peek(task, store, key, answer, self.turned_ms))
+        elif not self._inbox.put(lambda: self._peeks.peek(task, store, key, answer, self.turned_ms)):
+            answer.set_result(None)
 
     def pause(self, target: Target, answer: Future[tuple[TaskId, ...]], *, paused: bool) -> None:
         """Pause or resume; the answer comes with the commit. On the loop's thread it is carried out at once."""
         if self.is_this_thread:
             self._pauses.ask(target, answer, paused=paused)
-        else:
-            self._inbox.put(lambda: self._pauses.ask(target, answer, paused=paused))
+        elif not self._inbox.put(lambda: self._pauses.ask(target, answer, paused=paused)):
+            answer.set_exception(not_running())
 
     @property
     def paused(self) -> Mapping[TaskId, int]:
@@ -198,8 +198,11 @@ class Processor:
     def run(self) -> None:
         """Process until ``stop``. Raise errors of the user's code and of the state; nothing is committed then."""
         self._commits.start()
-        while not self._ended:
-            self.turn()
+        try:
+            while not self._ended:
+                self.turn()
+        finally:
+            self._thread = None  # another thread may get this one's number
 
     def turn(self, *, wait: bool = True) -> None:
         """Go round once, for ``run`` or a caller that needs no threads; without ``wait`` no order is waited for.
@@ -220,10 +223,15 @@ class Processor:
         self.turned_ms = self.housed_ms = self._clocks.monotonic_ms()
         self._labour.call_due()
         self._turn_commits()
-        self._purging.turn()
+        self._purge()
         self._labour.turn()
         self._pauses.turn()
         self._measure_inputs()
+
+    def _purge(self) -> None:
+        """Delete consumed records, but not once the tasks may be another member's: it may have other offsets."""
+        if self.group.lease_left_s() > 0 and not self._committer.membership_lost:
+            self._purging.turn()
 
     def _turn_commits(self) -> None:
         """Carry on the commit under way; begin the next one, and restore what failed, when the engine says so.
@@ -275,6 +283,7 @@ class Processor:
 
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
         self._lose(positions)
+        self._purging.forget(positions)
         self._handle(InputsLost(positions.keys()))
 
     def send_ahead(self, running: Running) -> None:
@@ -367,6 +376,7 @@ class Processor:
                 self._stop_input(effect.task, effect.inputs)
                 del self._running[effect.task]
                 self._pauses.ends(effect.task)
+                self._purging.forget(effect.inputs)
             case do.DiscardWork():
                 self._commits.discard_work()
                 self._labour.failed(effect.tasks, effect.reason)
@@ -445,10 +455,16 @@ class Processor:
         if flow.in_time_order:
             self._inputs.order(positions)
         self._pauses.begins(running)
+        self._purging.follow(inputs)
 
     def settle(self) -> None:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
         self._inbox.settle()
+
+    def close(self) -> None:
+        """``settle`` for the last time. Requests that come later are refused at once."""
+        self._pauses.stops()
+        self._inbox.close()
 
     @property
     def stores(self) -> Mapping[TaskId, TaskStores]:

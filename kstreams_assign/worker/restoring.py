@@ -160,7 +160,8 @@ class RestoreThread:
 
     def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Reading | None]) -> None:
         """What a replica here holds of a key, and how far it is; None if there is none. It may be behind."""
-        self._orders.put(lambda: self._peek(task, store, key, answer))
+        if not self._orders.put(lambda: self._peek(task, store, key, answer)):
+            answer.set_result(None)
 
     def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
         """Report the task before the order is carried out: the next JoinGroup may leave first."""
@@ -206,8 +207,11 @@ class RestoreThread:
         self._stopping.set()
 
     def settle(self) -> None:
-        """Carry out what was ordered after ``run`` had ended: stores that came back late are closed, too."""
-        self._orders.settle()
+        """Carry out what was ordered after ``run`` had ended: stores that came back late are closed, too.
+
+        What is ordered later is not carried out, and a ``peek`` is answered at once.
+        """
+        self._orders.close()
 
     def run(self) -> None:
         """Until ``stop``."""

@@ -25,7 +25,7 @@ from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.status.server import StatusServer
 from kstreams_assign.topology.changelog_settings import refuse_too_few_replicas
-from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
+from kstreams_assign.topology.flows import Flow, bind_flows, refuse_endless_letters, topology_shape
 from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.events import EventLog
@@ -83,6 +83,7 @@ class Runtime(KeyReads):
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        refuse_endless_letters(self._flows, config.errors_dead_letter_queue_topic_name)
         self._readers = TableReaders(checked_global_tables(global_tables, self._shape))
         refuse_too_few_replicas(self._shape, config.replication_factor)
         self._labour = labour

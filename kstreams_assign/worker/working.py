@@ -266,13 +266,17 @@ class Working:
         """
         upkeep = self._start("upkeep", lambda: self._upkeep(requests))
         keeping = self._start("global-tables", self._tables.run)
+        works = False
         try:
             self._tables.await_ready()
-            if self._ending.is_set():
-                self._processor.commits.close()
-            else:
+            works = not self._ending.is_set()
+            if works:
                 self._work()
         finally:  # also after Ctrl-C, which comes out of a wait
+            if not works:
+                self._processor.commits.close()
+                self._processor.close()
+                self._restoring.settle()
             self._ending.set()
             self._tables.stop()
             keeping.join()
@@ -307,7 +311,7 @@ class Working:
             restoring.join()
             self._processor.settle()
             self._restoring.settle()
-            self._processor.settle()  # it releases the folders of stores that came back so late
+            self._processor.close()  # it releases the folders of stores that came back so late
             speaking.join()
 
     def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:

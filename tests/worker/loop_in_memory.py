@@ -2,7 +2,8 @@
 
 Each task reads one partition of ``in``, counts its records in the store ``totals``, and writes the offset of each to
 its partition of ``out``. With ``table`` the changelog of the store is ``in``. A test may let the producer hold back
-its acknowledgements, or fail the next one. ``tasks``: those that have worked, by partition.
+its acknowledgements, or fail the next one. ``deletions`` gets the requests to delete what is consumed of ``in``.
+``tasks``: those that have worked, by partition.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.neighbours import Restoring
 from kstreams_assign.worker.processing import Processor
-from kstreams_assign.worker.purging import Purging
+from kstreams_assign.worker.purging import Deletions, Purging
 
 COMMIT_INTERVAL_MS = 100
 
@@ -90,6 +91,7 @@ class Room:
         partitions: int = 2,
         work: Work = lambda _partition, _offsets: None,
         restoring: Restoring | None = None,
+        deletions: Deletions | None = None,
         max_poll_records: int = 500,
     ) -> None:
         self.work = work
@@ -121,7 +123,7 @@ class Room:
             self.producer,
             NoFolders(),
             OffsetSums(),
-            Purging((), 30_000, NoDeletions(), clocks.monotonic_ms, log),
+            Purging({"in"}, 30_000, deletions or NoDeletions(), clocks.monotonic_ms, log),
             log,
             clocks,
         )

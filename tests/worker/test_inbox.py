@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +64,33 @@ def test_an_order_that_fails_leaves_the_others() -> None:
     inbox.settle()
     assert done == [1, 2]
     assert inbox.empty
+
+
+def test_an_order_that_meets_the_close_is_carried_out_and_no_later_one_is_taken() -> None:
+    inbox, entered, go_on = Inbox(), threading.Event(), threading.Event()
+    taken: list[bool] = []
+    done: list[str] = []
+    orders = inbox._orders
+
+    def put(order: object) -> None:
+        entered.set()
+        assert go_on.wait(60)
+        orders.put(order)  # type: ignore[arg-type]
+
+    inbox._orders = SimpleNamespace(put=put, get_nowait=orders.get_nowait, empty=orders.empty)  # type: ignore[assignment]
+    putting = threading.Thread(target=lambda: taken.append(inbox.put(lambda: done.append("first"))))
+    closing = threading.Thread(target=inbox.close)
+    putting.start()
+    assert entered.wait(60)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits for the order"
+    go_on.set()
+    putting.join(60)
+    closing.join(60)
+    assert (taken, done) == ([True], ["first"])
+    assert not inbox.put(lambda: done.append("late"))
+    assert (inbox.empty, done) == (True, ["first"])
 
 
 def test_the_first_order_is_waited_for() -> None:

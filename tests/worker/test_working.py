@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
+
+import pytest
 
 from kstreams_assign.model import SubtopologyShape, TopologyShape
 from kstreams_assign.worker.working import Working
@@ -37,13 +42,22 @@ def test_the_folder_of_a_task_whose_stores_come_back_late_is_released():
     working._stopped = threading.Event()
     working._failures = []
     working._membership = SimpleNamespace(run=nothing, close=nothing, keep_place=lambda _: nothing())
-    working._processor = SimpleNamespace(run=nothing, stop=nothing, settle=lambda: carry_out(to_loop))
+    ended: list[str] = []
+
+    def settle(how: str) -> None:
+        ended.append(how)
+        carry_out(to_loop)
+
+    working._processor = SimpleNamespace(
+        run=nothing, stop=nothing, settle=partial(settle, "settled"), close=partial(settle, "closed")
+    )
     working._restoring = SimpleNamespace(
         run=nothing, stop=lambda: to_loop.append(take_stores), settle=lambda: carry_out(to_restore)
     )
     working._talk = lambda _: working._ending.set()
     working._work()
     assert released == ["0_0"]
+    assert ended[-1] == "closed", "no order is taken after the last ones"
 
 
 def test_the_place_in_the_group_is_kept_while_a_call_still_runs():
@@ -63,7 +77,7 @@ def test_the_place_in_the_group_is_kept_while_a_call_still_runs():
     working._ending, working._stopped = threading.Event(), threading.Event()
     working._failures = []
     working._membership = SimpleNamespace(run=nothing, close=lambda: calls.append("closes"), keep_place=keep_place)
-    working._processor = SimpleNamespace(run=run_a_long_call, stop=nothing, settle=nothing)
+    working._processor = SimpleNamespace(run=run_a_long_call, stop=nothing, settle=nothing, close=nothing)
     working._restoring = SimpleNamespace(run=nothing, stop=nothing, settle=nothing)
     working._talk = lambda _: working._ending.set()
     working._work()
@@ -71,6 +85,27 @@ def test_the_place_in_the_group_is_kept_while_a_call_still_runs():
     working._keeping_place.join(20)
     assert calls == ["closes", "keeps its place", "processing ended", "leaves"]
     assert working._failures == []
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_worker_that_ends_before_its_tables_are_complete_answers_what_waits(interrupted):
+    def await_ready():
+        working._ending.set()
+        if interrupted:
+            raise KeyboardInterrupt
+
+    working, ended = Working.__new__(Working), list[str]()
+    working._ending, working._stopped = threading.Event(), threading.Event()
+    working._failures, working._keeping_place = [], None
+    working._upkeep, working._disconnect = lambda _requests: nothing(), lambda _operation: nothing()
+    working._tables = SimpleNamespace(run=nothing, await_ready=await_ready, stop=nothing)
+    working._emptying = SimpleNamespace(close=nothing)
+    commits = SimpleNamespace(close=lambda: ended.append("commits"))
+    working._processor = SimpleNamespace(commits=commits, close=lambda: ended.append("loop"))
+    working._restoring = SimpleNamespace(settle=lambda: ended.append("restore thread"))
+    with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
+        working.run(queue.SimpleQueue(), lambda: None)
+    assert ended == ["commits", "loop", "restore thread"]
 
 
 def test_look_ups_know_the_partitions_of_a_topic_that_has_grown():
