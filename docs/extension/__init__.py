@@ -25,6 +25,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": operations.metrics_part,
     "commands": commands.commands_part,
     "exit statuses": commands.statuses_part,
+    "sidecar messages": sidecar.messages_part,
     "sidecar operations": sidecar.operations_part,
     "sidecar events": sidecar.events_part,
     "sidecar errors": sidecar.errors_part,

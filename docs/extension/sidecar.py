@@ -9,6 +9,13 @@ from extension.tables import code, table
 from kstreams_assign.sidecar.messages import PROTOCOL
 
 
+def messages_part() -> str:
+    """Return the rules of all messages as a list, and a table of the numbers that they name."""
+    rules = "".join(f"- {rule}\n" for rule in PROTOCOL["about"])
+    numbers = [(code(name), f"{value:,}") for name, value in PROTOCOL.items() if isinstance(value, int)]
+    return f"{rules}\n{table(('Name', 'Value'), numbers)}"
+
+
 def operations_part() -> str:
     """Return a section for each operation."""
     return "\n".join(_operation(name, about) for name, about in PROTOCOL["ops"].items())

@@ -28,6 +28,12 @@ ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
 LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
 
+LARGE_REPLIES = frozenset({"get", "get_timers", "range"})
+"""Ops whose answers may be as large as a frame: they wait while the session's port is full.
+
+So does ``poll``, which other requests overtake. A ``query`` does not wait: its answer has one value.
+"""
+
 Fields = Mapping[str, Any]
 
 

@@ -21,7 +21,13 @@ THREADS = 8
 
 
 class Port(Protocol):
-    """The way back to a session. Both methods only queue the message; after the session's end they drop it."""
+    """The way back to a session. Both methods only queue the message; after the session's end they drop it.
+
+    ``full``: so many answers wait to be read that no large one should be made. ``Work.go_on`` reports the end of that.
+    """
+
+    @property
+    def full(self) -> bool: ...
 
     def answer(self, number: int, message: Message) -> None: ...
 

@@ -22,7 +22,7 @@ from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
-from kstreams_assign.sidecar.ops import Limits, Ops
+from kstreams_assign.sidecar.ops import LARGE_REPLIES, Limits, Ops
 from kstreams_assign.sidecar.outputs import SessionOutputs
 from kstreams_assign.sidecar.poll import (
     TIMER_BYTES_MAX,
@@ -71,7 +71,7 @@ class _Order:
 
 
 class RequestHandler(Labour):
-    """``open``, ``submit`` and ``leave`` may be called from any thread: they only leave an order for the loop.
+    """``open``, ``submit``, ``go_on`` and ``leave``, from any thread, only leave an order for the loop.
 
     ``when_ready`` is called once there is a loop to leave orders for, ``drain`` when the application wants the worker
     to leave.
@@ -132,6 +132,10 @@ class RequestHandler(Labour):
             return
         order = _Order(port, request, self._session_tasks.begins_total)
         self._loop.order(lambda: self._take(order))
+
+    def go_on(self) -> None:
+        """The session's port is full no more; polls are served in the next turn."""
+        self._loop.order(self._carry_out)
 
     def leave(self, port: Port) -> None:
         """A session is over: what it did not commit is dropped, and its input is read again."""
@@ -274,6 +278,8 @@ class RequestHandler(Labour):
 
     def _carry_out(self) -> None:
         while self._orders and self._sealed is None:
+            if self._orders[0].request.op in LARGE_REPLIES and self._orders[0].port.full:
+                return
             order = self._orders.popleft()
             try:
                 if order.request.op in self._later:
@@ -365,7 +371,7 @@ class RequestHandler(Labour):
     # --- polls -------------------------------------------------------------------------------
 
     def _serve_polls(self) -> None:
-        while self._polls:
+        while self._polls and not self._polls[0].port.full:
             order = self._polls[0]
             try:
                 answer = self._serve_poll(order)

@@ -2,7 +2,7 @@
 
 What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``,
 ``request_handler``). Bounds: a few connections that have not been let in, a time to say hello, a time without a
-request, a number of unanswered requests, and no reading from a peer that does not read.
+request, a number of unanswered requests, a size of unsent replies, and no reading from a peer that does not read.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ WAITING_MAX = 16
 Another connection takes the place of the oldest, so silent connections shut no client out.
 """
 
+UNSENT_REPLIES_BYTES = FRAME_BYTES_MAX
+"""Beyond so many bytes of replies that wait to be sent, and while the peer does not read, no large reply is made.
+
+So at most these and one more frame wait for a peer that does not read.
+"""
+
 UNSENT_BYTES_MAX = 64 << 20
 """Bytes of events that wait for a peer that does not read; beyond them its connection is closed."""
 
@@ -55,6 +61,8 @@ class Work(Protocol):
     def open(self, port: Port) -> None: ...
 
     def submit(self, port: Port, request: Request) -> None: ...
+
+    def go_on(self) -> None: ...
 
     def leave(self, port: Port) -> None: ...
 
@@ -184,7 +192,7 @@ class Server:
 
 
 class _Connection(asyncio.Protocol):
-    """One peer. ``answer`` and ``push`` may be called from any thread."""
+    """One peer. ``answer``, ``push`` and ``full`` may be called from any thread."""
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -192,14 +200,25 @@ class _Connection(asyncio.Protocol):
         self._session = Session(lambda request: server.greet(self, request))
         self._transport: asyncio.Transport
         self._ended = loop.create_future()
-        self._sending_stalls = False
+        self._unsent_replies_bytes = 0
+        self._unsent_replies_lock = threading.Lock()
+        self._unread_events_bytes = 0
         self._heard_s = loop.time()
+        self._unread_bytes = 0
+        """As of ``_heard_s``."""
         self._timer: asyncio.TimerHandle | None = None
 
     # --- called by the handler -------------------------------------------------------------------
 
     def answer(self, number: int, message: Message) -> None:
-        self._later(lambda: self._act(self._session.answered(number, message)))
+        packed = _fitting(message)
+        with self._unsent_replies_lock:
+            self._unsent_replies_bytes += len(packed)
+        self._later(lambda: self._reply(number, packed))
+
+    @property
+    def full(self) -> bool:
+        return self._session.stalled or self._unsent_replies_bytes >= UNSENT_REPLIES_BYTES
 
     def push(self, message: Message) -> None:
         self._later(lambda: self._push(message))
@@ -230,12 +249,14 @@ class _Connection(asyncio.Protocol):
             self._ended.set_result(None)
 
     def pause_writing(self) -> None:
-        self._sending_stalls = True
+        self._session.stalled = True
         self._mind_reading()
 
     def resume_writing(self) -> None:
-        self._sending_stalls = False
-        self._mind_reading()
+        self._session.stalled = False
+        self._unread_events_bytes = 0
+        self._act(self._session.receive(b""))
+        self._server.work.go_on()
 
     def stopped(self) -> asyncio.Future[None]:
         """The worker ends; done when the connection is."""
@@ -249,8 +270,6 @@ class _Connection(asyncio.Protocol):
     # --- actions -------------------------------------------------------------------------------
 
     def _act(self, actions: list[Action]) -> None:
-        if actions:  # a part of a request brings none
-            self._heard_s = self._loop.time()
         for action in actions:
             if isinstance(action, Send):
                 self._write(action.message)
@@ -264,23 +283,37 @@ class _Connection(asyncio.Protocol):
             elif isinstance(action, HangUp):
                 self._server.went(self)
                 self._transport.close()
+        if actions:  # a part of a request brings none
+            self._note_life()
         self._mind_reading()
+
+    def _reply(self, number: int, packed: bytes) -> None:
+        """Send a reply. It counts until it is sent, so that ``full`` misses none."""
+        self._act(self._session.answered(number, packed))
+        with self._unsent_replies_lock:
+            was_full = self._unsent_replies_bytes >= UNSENT_REPLIES_BYTES
+            self._unsent_replies_bytes -= len(packed)
+        if was_full:
+            self._server.work.go_on()
 
     def _push(self, message: Message) -> None:
         if self._session.state in (State.OPEN, State.CLOSING):
-            self._write(message)
-            if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            packed = _fitting(message)
+            self._write(packed)
+            if self._session.stalled:
+                self._unread_events_bytes += len(packed)
+            if self._unread_events_bytes > UNSENT_BYTES_MAX:
                 self.abort()
 
-    def _write(self, message: Message) -> None:
+    def _write(self, message: Message | bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(_fitting(message))
+            self._transport.write(message if isinstance(message, bytes) else _fitting(message))
 
     def _mind_reading(self) -> None:
         """Read only what can be answered, and only from a peer that reads the answers."""
         if self._transport.is_closing():
             return
-        if self._session.satiated or self._sending_stalls:
+        if self._session.satiated:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -295,10 +328,18 @@ class _Connection(asyncio.Protocol):
         if self._session.state is State.NEW:
             self._act(self._session.gone())
 
+    def _note_life(self) -> None:
+        self._heard_s, self._unread_bytes = self._loop.time(), self._transport.get_write_buffer_size()
+
     def _mind_silence(self) -> None:
-        """End a session whose application seems to hang; look again when that may be so at the earliest."""
-        if self._session.state is not State.OPEN:
+        """End a session whose application seems to hang; look again when that may be so at the earliest.
+
+        An application that reads what waits for it is alive, however slowly it reads.
+        """
+        if self._session.state is State.CLOSED:
             return
+        if self._session.stalled and self._transport.get_write_buffer_size() < self._unread_bytes:
+            self._note_life()
         limit_s = self._server.silence_max_ms / 1000
         left_s = self._heard_s + limit_s - self._loop.time() if self._session.waits else limit_s
         if left_s > 0:

@@ -24,7 +24,10 @@ from kstreams_assign.sidecar.messages import (
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX, Frames, Message
 
 OUTSTANDING_MAX = 32
-"""Requests of one session that wait for their answers; what is sent beyond them is not read."""
+"""Requests of one session that wait for their answers; what is sent beyond them is not read.
+
+Nor is what is sent while those that wait have ``FRAME_BYTES_MAX`` bytes or more together.
+"""
 
 
 class State(Enum):
@@ -102,9 +105,9 @@ TRANSITIONS: Mapping[tuple[State, News], tuple[State, tuple[Step, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this message."""
+    """Send this message, or the frame of one."""
 
-    message: Message
+    message: Message | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +143,13 @@ class Session:
 
     def __init__(self, greet: Greeting) -> None:
         self.state = State.NEW
+        self.stalled = False
+        """The peer does not read what is sent, so no request of it is taken."""
         self._greet = greet
         self._frames = Frames(GREETING_BYTES_MAX)
-        self._outstanding: set[int] = set()
+        self._outstanding: dict[int, int] = {}
+        """By the number of a request, how many bytes had come when it was read; nearly the size of its frame."""
+        self._come_bytes = self._request_bytes = 0
         self._number: int | None = None
         self._refusal = refused("closing", "the session is ending")
         self._welcome: Mapping[str, Any] = {}
@@ -150,17 +157,19 @@ class Session:
 
     @property
     def satiated(self) -> bool:
-        """So much is unanswered that nothing more should be read."""
-        return len(self._outstanding) >= OUTSTANDING_MAX
+        """So much is unanswered or unread that nothing more should be read."""
+        waiting = self._outstanding
+        return self.stalled or len(waiting) >= OUTSTANDING_MAX or sum(waiting.values()) >= FRAME_BYTES_MAX
 
     @property
     def waits(self) -> bool:
-        """It is the peer's turn: every request has its answer."""
-        return not self._outstanding
+        """It is the peer's turn: every request has its answer, or the peer has to read first."""
+        return self.stalled or not self._outstanding
 
     def receive(self, data: bytes) -> list[Action]:
         """Bytes have come; also called without any, to go on with what came earlier."""
         self._frames.feed(data)
+        self._come_bytes += len(data)
         actions: list[Action] = []
         while self.state is not State.CLOSED and not self.satiated:
             news = self._next()
@@ -169,11 +178,11 @@ class Session:
             actions += self._move(news)
         return actions
 
-    def answered(self, number: int, message: Message) -> list[Action]:
+    def answered(self, number: int, message: Message | bytes) -> list[Action]:
         """A request that was to be done has its answer."""
         if self.state is State.CLOSED:
             return []
-        self._outstanding.discard(number)
+        self._outstanding.pop(number, None)
         return [Send(message), *self._ended(), *self.receive(b"")]
 
     def stop(self) -> list[Action]:
@@ -202,6 +211,7 @@ class Session:
             message = self._frames.next()
             if message is None:
                 return None
+            self._request_bytes, self._come_bytes = self._come_bytes, 0
             self._number = request_id(message)
             self._request = request = read_request(message)
             if request.id in self._outstanding:
@@ -236,7 +246,7 @@ class Session:
             return [Send({"id": self._number, "ok": self._welcome}), Opened()]
         if step is Step.DO:
             assert self._request is not None
-            self._outstanding.add(self._request.id)
+            self._outstanding[self._request.id] = self._request_bytes
             return [Do(self._request)]
         if step is Step.AGREE:
             return [Send({"id": self._number, "ok": True})]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import re
 from pathlib import Path
 
@@ -181,3 +182,17 @@ def test_the_sidecar_page_has_all_of(site, heading, key):
     page = site / "reference" / "sidecar.html"
     listed = sections(page) if key == "ops" else first_cells(page, heading)
     assert [name for name in names if name not in listed] == []
+
+
+def test_the_sidecar_page_has_every_key_of_the_protocol(site):
+    """A number with its value, a list with each of its sentences, a map with each of its names."""
+    protocol = json.loads((PACKAGE.parent / "protocol" / "sidecar.json").read_text(encoding="utf-8"))
+    page = plain((site / "reference" / "sidecar.html").read_text(encoding="utf-8"))
+    expected = {
+        key: [f"{key} {value:,}"] if isinstance(value, int) else [part.replace("`", "") for part in value]
+        for key, value in protocol.items()
+    }
+    assert len(expected) > 8
+    assert {key: [part for part in parts if part not in page] for key, parts in expected.items()} == {
+        key: [] for key in expected
+    }

@@ -33,6 +33,8 @@ LAST_MS = 5_000
 class Port:
     """A session's reply channel: it keeps its messages."""
 
+    full = False
+
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
         self.events: list[dict[str, Any]] = []

@@ -40,6 +40,9 @@ class Work:
         elif self._commits == 2:
             port.answer(request.id, {"id": request.id, "ok": 7})
 
+    def go_on(self) -> None:
+        """Nothing waits."""
+
     def leave(self, _port: Port) -> None:
         """Nothing is kept."""
 
@@ -81,6 +84,9 @@ class Received:
     def submit(self, port: Port, request: Request) -> None:
         self.fields[request.op] = request.fields
         port.answer(request.id, {"id": request.id, "ok": {"response": "skip"} if request.op == "reject" else 1})
+
+    def go_on(self) -> None:
+        """Nothing waits."""
 
     def leave(self, _port: Port) -> None:
         """Nothing is kept."""

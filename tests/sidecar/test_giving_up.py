@@ -44,6 +44,9 @@ class Work:
         else:
             port.answer(request.id, {"id": request.id, "ok": 7})
 
+    def go_on(self) -> None:
+        """Nothing waits."""
+
     def leave(self, _port: Port) -> None:
         self.left.set()
 

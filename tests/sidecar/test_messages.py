@@ -14,6 +14,8 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.client import InputRecord, rejection
 from kstreams_assign.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
 from kstreams_assign.sidecar.poll import Batch, as_records
+from kstreams_assign.sidecar.server import HELLO_TIMEOUT_S
+from kstreams_assign.sidecar.session import OUTSTANDING_MAX
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Message, pack, unpack
 
@@ -166,6 +168,10 @@ def test_a_record_can_be_rejected_and_emitted_on_as_poll_brings_it(record):
 
 def test_clients_without_the_schema_have_the_same_numbers():
     assert (PROTOCOL["version"], PROTOCOL["frame_bytes_max"]) == (VERSION, FRAME_BYTES_MAX)
+
+
+def test_the_protocol_names_the_limits_of_a_session():
+    assert (PROTOCOL["requests_waiting_max"], PROTOCOL["hello_timeout_s"]) == (OUTSTANDING_MAX, HELLO_TIMEOUT_S)
 
 
 def test_every_type_is_described_and_every_described_type_is_used():

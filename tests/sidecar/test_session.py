@@ -22,7 +22,7 @@ from kstreams_assign.sidecar.session import (
     State,
     Step,
 )
-from kstreams_assign.wire.framing import VERSION, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, frame
 
 DEEDS = ("hello", "strange hello", "work", "close", "wrong", "malformed", "silent", "gone", "stop", "answer")
 
@@ -145,6 +145,29 @@ def test_reading_pauses_while_too_many_requests_wait_for_answers():
     assert life.session.satiated
     then = life.session.answered(100, {"id": 100, "ok": 1})
     assert [type(action) for action in then] == [Send, Do]
+
+
+def test_reading_pauses_while_the_requests_that_wait_for_answers_are_large():
+    life = Life()
+    life.live("hello")
+    get = {"op": "get", "task": "0_0", "store": "s", "keys": [bytes(9 << 20)]}
+    requests = ({"id": 100, **get}, {"id": 101, **get}, {"id": 102, "op": "tasks"})
+    done = [action.request.id for request in requests for action in life.session.receive(frame(request))]
+    assert done == [100, 101]
+    assert life.session.satiated
+    (_, then) = life.session.answered(100, {"id": 100, "ok": 1})
+    assert then.request.id == 102
+    assert not life.session.satiated, "9 MiB wait, and a small request"
+
+
+def test_a_large_request_that_is_refused_does_not_pause_reading():
+    life = Life()
+    life.live("hello")
+    (refusal,) = life.session.receive(frame({"id": 100, "op": "get", "keys": [bytes(FRAME_BYTES_MAX - 30)]}))
+    assert refusal.message["error"]["code"] == "bad_request"
+    (poll,) = life.session.receive(frame({"id": 101, "op": "poll"}))
+    assert poll.request.id == 101
+    assert not life.session.satiated
 
 
 def test_an_id_cannot_be_used_again_before_its_answer():
