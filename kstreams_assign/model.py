@@ -107,7 +107,7 @@ class Store:
     - ``ttl_ms``: milliseconds after which an entry expires that was not written again.
     - ``ttl_clock``: the time by which entries expire.
 
-    Raises ``ConfigError`` for a ttl that is not possible.
+    Raises ``ConfigError`` for an argument that cannot be used.
     """
 
     name: str
@@ -140,6 +140,10 @@ class Store:
     the machine, which also passes without records."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigError(f"store: name = {self.name!r}: must be a non-empty string")
+        for flag in ("logged", "timestamped", "drop_headers", "in_memory"):
+            refuse_no_bool(f"store {self.name}: {flag}", getattr(self, flag))
         if self.ttl_clock not in TTL_CLOCKS:
             raise ConfigError(
                 f"store {self.name}: ttl_clock = {self.ttl_clock!r}: must be one of {', '.join(TTL_CLOCKS)}"
@@ -297,6 +301,12 @@ class TopologyShape:
         """Return the changelog topics whose records may have no headers, each with its store."""
         stores = [store for sub in self.subtopologies for store in sub.stores if store.logged and not store.source]
         return {store.changelog(application_id): store.name for store in stores if not store.drop_headers}
+
+
+def refuse_no_bool(key: str, value: object) -> None:
+    """Raise ``ConfigError`` unless this is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key} = {value!r}: must be True or False")
 
 
 def changelog_topic(application_id: str, store: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.errors import InvalidTaskId
+from kstreams_assign.errors import ConfigError, InvalidTaskId
 from kstreams_assign.model import (
     HostInfo,
     Store,
@@ -60,6 +62,19 @@ def test_a_subtopology_has_as_many_tasks_as_its_largest_source_has_partitions() 
     }
     assert shape.changelogs("app", TaskId(0, 1)) == {"s": TopicPartition("app-s-changelog", 1)}
     assert [sub.stateful for sub in shape.subtopologies] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["", 5, None, b"totals"])
+def test_a_store_needs_a_name(name: Any) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"store: name = {name!r}: must be a non-empty string")):
+        Store(name)
+
+
+@pytest.mark.parametrize("flag", ["logged", "timestamped", "drop_headers", "in_memory"])
+@pytest.mark.parametrize("value", ["false", 0, None])
+def test_a_flag_of_a_store_is_true_or_false(flag: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^store totals: {flag} = {value!r}: must be True or False$"):
+        Store("totals", **{flag: value})
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,9 @@ class Restores:
     def _begin(self, task: TaskId, offsets: Offsets) -> list[Effect]:
         """Restore or tail a task whose stores are in the thread's hands."""
         wanted = self._tasks[task].wanted
-        store_of = {name: store for store, name in self._shape.changelogs(self._application_id, task).items()}
+        changelogs = self._shape.changelogs(self._application_id, task)
+        store_of = {changelog: store for store, changelog in changelogs.items()}
+        assert len(store_of) == len(changelogs), "two stores of one source are refused where they are declared"
         reads = bool(store_of) or wanted is Purpose.STANDBY
         at = sum(offsets.values())
         place = Place.RESTORER if reads else Place.RESTORED
@@ -300,9 +302,12 @@ class Restores:
 
     def _missed(self, event: Missing, _now_ms: int) -> list[Effect]:
         names = ", ".join(map(str, event.changelogs))
-        reason = (
-            f"its changelog {names} does not exist; create it again, or wait: the leader creates it at one of the next "
-            "rebalances"
+        sources = {changelog.topic for changelog in event.changelogs} & self._shape.source_changelogs
+        reason = f"its changelog {names} does not exist; " + (
+            f"{', '.join(sorted(sources))} is a source topic: it must have as many partitions as the largest source of "
+            "its subtopology"
+            if sources
+            else "create it again, or wait: the leader creates it at one of the next rebalances"
         )
         self._tasks[event.task] = replace(
             self._tasks[event.task], stop=stops.wait_for_changelog(self._tasks[event.task].stop, reason)

@@ -125,10 +125,15 @@ class MemoryBroker:
         there = self._topics[at.topic].partitions[at.partition].records
         return bool(there) and there[-1].offset >= offset
 
-    def read_written(self, topic: str) -> list[Record]:
-        """Return what the topology has written to a topic since the last call, oldest first."""
+    def unread(self, topic: str) -> list[Record]:
+        """Return what the topology has written to a topic since the last ``read_written``, oldest first."""
         there = self._topics[topic]
-        unread, there.read = there.written[there.read :], len(there.written)
+        return there.written[there.read :]
+
+    def read_written(self, topic: str) -> list[Record]:
+        """Return what ``unread`` returns; it is read then."""
+        unread = self.unread(topic)
+        self._topics[topic].read += len(unread)
         return unread
 
     def written_topics(self) -> list[str]:

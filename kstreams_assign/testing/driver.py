@@ -45,7 +45,7 @@ from kstreams_assign.testing.given import check_key_or_value, checked_headers, w
 from kstreams_assign.testing.tables import MemoryTables
 from kstreams_assign.testing.topics import Topics
 from kstreams_assign.testing.typed import InputTopic, OutputTopic
-from kstreams_assign.topology.flows import bind_flows, topology_shape
+from kstreams_assign.topology.flows import bind_flows, refuse_endless_letters, topology_shape
 from kstreams_assign.topology.global_tables import GlobalTable, checked_global_tables
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.at_work import AtWork
@@ -118,6 +118,7 @@ class TopologyTestDriver:
         flows = bind_flows([sub.flow for sub in topology], config.application_id)
         self._shape = topology_shape(flows)
         refuse_wrong_topology(self._shape, config.application_id)
+        refuse_endless_letters(flows, config.errors_dead_letter_queue_topic_name)
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
         tables = checked_global_tables(global_tables, self._shape)
@@ -232,7 +233,7 @@ class TopologyTestDriver:
         Raises ``ConfigError`` for a topic that the topology does not write to, and for other types.
         """
         serdes = serde_of("key", key), serde_of("value", value)
-        return OutputTopic(self.read, topic, *serdes, self._topics.written(topic))
+        return OutputTopic(self._broker, topic, *serdes, self._topics.written(topic))
 
     def written_topics(self) -> list[str]:
         """Return the topics that the topology has written to so far (Java: ``producedTopicNames``)."""

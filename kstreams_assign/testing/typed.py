@@ -5,11 +5,12 @@ What must not live here: what ``pipe`` and ``read`` do (``driver``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from kstreams_assign.serdes.serde import Serde
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.coding import Coder
 
@@ -64,12 +65,10 @@ class InputTopic(Generic[K, V]):
 class OutputTopic(Generic[K, V]):
     """Read Python values that the topology has written to a topic (``TopologyTestDriver.output_topic``)."""
 
-    def __init__(
-        self, read: Callable[[str], list[Record]], name: str, key: Serde[K], value: Serde[V], topic: str
-    ) -> None:
-        """``name`` is what ``read`` takes, ``topic`` its full name."""
-        self._read = read
-        self._name = name
+    def __init__(self, broker: MemoryBroker, name: str, key: Serde[K], value: Serde[V], topic: str) -> None:
+        """``name`` is what ``TopologyTestDriver.read`` takes, ``topic`` its full name."""
+        self._broker = broker
+        self._topic = topic
         self._at_work = AtWork(0)
         self._keys = Coder(key, topic, "key", f"read of {name!r}", self._at_work)
         self._values = Coder(value, topic, "value", f"read of {name!r}", self._at_work)
@@ -77,9 +76,12 @@ class OutputTopic(Generic[K, V]):
     def read(self) -> list[tuple[K | None, V | None]]:
         """Return the keys and values that were not read yet, oldest first; None for a record without one.
 
-        Raises ``SerializationError`` for bytes that the serde cannot read.
+        Raises ``SerializationError`` for bytes that the serde cannot read. Then all of them stay unread, and
+        ``TopologyTestDriver.read`` returns their bytes.
         """
-        return list(map(self._pair, self._read(self._name)))
+        pairs = list(map(self._pair, self._broker.unread(self._topic)))
+        self._broker.read_written(self._topic)
+        return pairs
 
     def _pair(self, record: Record) -> tuple[K | None, V | None]:
         self._at_work.record = record

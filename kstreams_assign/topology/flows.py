@@ -109,6 +109,7 @@ class Flow:
                     f"store {store.name}: source = {store.source!r}: must be one of "
                     f"{', '.join(sources) or 'the sources'}"
                 )
+        _refuse_two_tables(named)
         if pattern is not None:
             _refuse_pattern(pattern)
         shape = SubtopologyShape(tuple(sources), named, copartition=groups, pattern=pattern)
@@ -131,6 +132,17 @@ def _timers_store(name: str, others: Iterable[Store]) -> Store:
     if name in {store.name for store in others}:
         raise ConfigError(f"timers_store = {name!r}: is also among the stores; the timers need a store of their own")
     return Store(name)
+
+
+def _refuse_two_tables(stores: Iterable[Store]) -> None:
+    """Raise ``ConfigError`` for two stores with one source: a changelog restores one store."""
+    table_of: dict[str, str] = {}
+    for store in stores:
+        if store.source is not None and table_of.setdefault(store.source, store.name) != store.name:
+            raise ConfigError(
+                f"stores {table_of[store.source]} and {store.name}: source = {store.source!r}: a topic can be the "
+                f"changelog of one store; leave out source of one of them: it then has a changelog of its own"
+            )
 
 
 def _refuse_pattern(pattern: str) -> None:
@@ -181,6 +193,20 @@ def _bind_flow(flow: Flow, full: Mapping[str, str], by_topic: Mapping[str, Repar
         copartition=tuple(tuple(full.get(name, name) for name in group) for group in flow.shape.copartition),
     )
     return replace(flow, shape=shape, sinks=sinks, repartition=())
+
+
+def refuse_endless_letters(flows: Sequence[Flow], dead_letters: str | None) -> None:
+    """Raise ``ConfigError`` for a bound flow that would send letters about dead letters, without end.
+
+    ``dead_letters``: the topic that it sends them to.
+    """
+    for number, flow in enumerate(flows):
+        if dead_letters is not None and flow.on_error == "dead_letter" and flow.shape.reads(dead_letters):
+            raise ConfigError(
+                f"topology: subtopology {number} reads the dead-letter topic {dead_letters}, and its on_error = "
+                f"'dead_letter' sends each bad letter there again, without end; set its on_error to 'fail' or 'skip', "
+                f"or leave the topic out of what it reads"
+            )
 
 
 def topology_shape(flows: Sequence[Flow]) -> TopologyShape:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from kstreams_assign.client_settings import check_arguments, unknown_key
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TopologyShape
+from kstreams_assign.model import TopologyShape, refuse_no_bool
 
 NAME_CHARACTERS_MAX = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -55,8 +55,7 @@ class GlobalTable:
             )
         if not isinstance(self.topic, str) or not self.topic:
             raise ConfigError(f"global table {self.name}: topic = {self.topic!r}: must be the name of a topic")
-        if not isinstance(self.timestamped, bool):
-            raise ConfigError(f"global table {self.name}: timestamped = {self.timestamped!r}: must be True or False")
+        refuse_no_bool(f"global table {self.name}: timestamped", self.timestamped)
 
 
 def checked_global_tables(tables: object, shape: TopologyShape) -> tuple[GlobalTable, ...]:

@@ -136,6 +136,7 @@ def repartition_counts(topology: TopologyShape, counts: Mapping[str, int]) -> di
     for sub in topology.subtopologies:
         for group in sub.copartition:
             result.update(_copartitioned(group, internal, result, counts))
+    refuse_small_tables(topology, {**counts, **result})
     return result
 
 
@@ -168,6 +169,29 @@ def refuse_unequal(counts: Mapping[str, int]) -> None:
         raise TopologyMismatch(
             f"copartitioned topics with different numbers of partitions: {most} has {many}, {least} has {few}; joined "
             f"topics must have the same number: recreate one of them, or read it through a repartition topic"
+        )
+
+
+def refuse_small_tables(topology: TopologyShape, counts: Mapping[str, int]) -> None:
+    """Raise ``TopologyMismatch`` for a store whose source topic has no partition for some tasks of its subtopology.
+
+    The source topic is the changelog, so these tasks could never run. Topics that are not in ``counts`` are passed
+    over.
+    """
+    for sub in topology.subtopologies:
+        sizes = {topic: counts[topic] for topic in sub.sources if topic in counts}
+        for store in sub.stores:
+            if store.logged and store.source in sizes:
+                _refuse_small_table(store.name, store.source, sizes)
+
+
+def _refuse_small_table(store: str, source: str, sizes: Mapping[str, int]) -> None:
+    largest = max(sizes, key=lambda topic: (sizes[topic], topic))
+    if sizes[source] < sizes[largest]:
+        raise TopologyMismatch(
+            f"store {store}: its source topic, which is its changelog, has too few partitions: {source} has "
+            f"{sizes[source]}, {largest} has {sizes[largest]}; give both topics the same number and list "
+            f"them in copartitioned, read {largest} through a repartition topic, or leave out source of the store"
         )
 
 

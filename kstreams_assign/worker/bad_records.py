@@ -70,6 +70,11 @@ class BadRecords:
             ) from error
         if answer == Response.DEAD_LETTER and self._topic is None:
             raise ConfigError(_no_topic()) from error
+        if answer == Response.DEAD_LETTER and record.topic == self._topic:
+            raise ConfigError(
+                f"on_error of subtopology {task.subtopology} answered 'dead_letter' for a record of the dead-letter "
+                f"topic {self._topic}: the letter would come back without end; answer 'fail' or 'skip' for this topic"
+            ) from error
         return Response(answer)
 
     def set_aside(

@@ -36,6 +36,8 @@ from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+TYPED_VIEWS_MAX = 256
+"""Typed views that a task keeps: they hold no state, and a function may make new serdes in each call."""
 _NO_HORIZONS: Mapping[str, Callable[[], bytes]] = {}
 
 
@@ -126,7 +128,7 @@ class Task:
             key_serde, value_serde = serde_of("key", key), serde_of("value", value)
             where = f"task {self.id}, output {topic!r}"
             sink = Sink(self, topic, key_serde, value_serde, self._sink(topic), where, self._at_work)
-            self._typed[slot] = sink
+            self._keep(slot, sink)
         return sink
 
     def _typed_store(
@@ -140,8 +142,14 @@ class Task:
             changelog = next(each for each in self._shape.stores if each.name == name).changelog(self._application_id)
             where = f"task {self.id}, store {name!r}"
             view = typed_view(store, key_serde, value_serde, changelog, where, self._at_work)
-            self._typed[slot] = view
+            self._keep(slot, view)
         return view
+
+    def _keep(self, slot: tuple[object, ...], view: Any) -> None:
+        """Keep a typed view for the next calls; make room by forgetting the others."""
+        if len(self._typed) >= TYPED_VIEWS_MAX:
+            self._typed.clear()
+        self._typed[slot] = view
 
     def global_table(self, name: str) -> ReadOnlyKeyValueStore:
         """Return a table of the worker's ``global_tables``. Raises ``ConfigError`` for a name that is not declared."""

@@ -395,10 +395,23 @@ def test_a_missing_changelog_is_announced_and_looked_for_by_the_restorer(machine
     effects = machine.handle(Missing(TASK, (CHANGELOG,)))
     assert isinstance(effects[0], do.AnnounceStopped)
     assert (effects[0].task, effects[0].retry_ms) == (TASK, MISSING_RETRY_MS)
-    assert str(CHANGELOG) in effects[0].reason
+    assert f"{CHANGELOG} does not exist; create it again, or wait" in effects[0].reason
     assert machine.restores.due_ms() is None
     machine.handle(PositionsFound(TASK, 1))
     assert do.AnnounceResumed(TASK) in machine.handle(Restored(TASK, NEW))
+
+
+def test_a_missing_partition_of_a_table_is_announced_without_hope_for_the_leader() -> None:
+    table = TopologyShape((SubtopologyShape(("in", "users"), (Store("users", source="users"), Store("own"))),))
+    restores, users = Restores(table, "app", PAUSE_MS), TopicPartition("users", 0)
+    for event in (Restore(TASK, INPUTS), Opened(TASK, {})):
+        restores.handle(event, 0)
+    (stopped,) = restores.handle(Missing(TASK, (TopicPartition("app-own-changelog", 0), users)), 0)
+    assert isinstance(stopped, do.AnnounceStopped)
+    assert "app-own-changelog-0, users-0 does not exist; users is a source topic: " in stopped.reason
+    assert "as many partitions as" in stopped.reason
+    assert "create it again" not in stopped.reason
+    assert "the leader creates" not in stopped.reason
 
 
 # --- counting and looking -----------------------------------------------------------------------

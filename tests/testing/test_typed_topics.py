@@ -79,3 +79,18 @@ def test_what_cannot_be_coded_is_refused_with_the_topic() -> None:
         driver.input_topic("payments", key=str, value=Payment).pipe("ann", Payment(5))
         with pytest.raises(SerializationError, match=r"read of 'changes', changes-0 at offset 0: the value cannot be"):
             driver.output_topic("changes", key=str, value=Serdes.integer).read()
+
+
+def test_records_stay_unread_where_one_cannot_be_decoded() -> None:
+    def echo(task: Task, records: Batch) -> None:
+        for record in records:
+            task.emit("out", record.key, record.value)
+
+    with TopologyTestDriver([Subtopology(echo, sources=["in"], sinks=["out"])]) as driver:
+        driver.pipe_many("in", [(b"ann", b"5"), (b"bob", b"\xff"), (b"cid", b"7")])
+        out = driver.output_topic("out", key=str, value=str)
+        for _ in range(2):
+            with pytest.raises(SerializationError, match=r"read of 'out', out-0 at offset 1: the value cannot be read"):
+                out.read()
+        assert [record.value for record in driver.read("out")] == [b"5", b"\xff", b"7"]
+        assert out.read() == []

@@ -196,6 +196,13 @@ def test_an_answer_that_cannot_be_followed_is_an_error(stores: RocksTaskStores, 
         bench.feed(records_of([True]))
 
 
+def test_a_dead_letter_does_not_become_one_again(stores: RocksTaskStores) -> None:
+    bench = Bench(stores, count, lambda *_: "dead_letter", 10)
+    letter = Record("dead", 0, 0, 0, b"k", b"poison")
+    with pytest.raises(ConfigError, match="a record of the dead-letter topic dead: the letter would come back"):
+        bench.functions.bad_records.response(TASK, letter, Poison())
+
+
 def test_a_dead_letter_needs_a_topic() -> None:
     config = Config(application_id="app", bootstrap_servers="localhost:1")
     with pytest.raises(ConfigError, match="errors_dead_letter_queue_topic_name: missing"):

@@ -10,6 +10,7 @@ import pytest
 from kstreams_assign import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.events import DecisionEvent, Event, LookupFailedEvent
+from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopicPartition, TopologyShape
 from kstreams_assign.worker import leading
 from kstreams_assign.worker.events import EventLog
@@ -210,3 +211,16 @@ def test_a_list_of_tag_keys_is_as_good_as_a_tuple() -> None:
         rack_aware_assignment_tags=["zone"],  # type: ignore[arg-type]
     )
     assert assign_config(settings).rack_aware_assignment_tags == ("zone",)
+
+
+def test_a_table_with_too_few_partitions_is_refused_with_the_reason() -> None:
+    table = TopologyShape((SubtopologyShape(("customers", "orders"), (Store("customers", source="customers"),)),))
+    counts, events = {"customers": 2, "orders": 4}, list[Event]()
+    admin = RackAdmin()
+    config = Config(application_id="app", bootstrap_servers="localhost:1")
+    lead = Leading(config, table, UUID(int=1), admin, admin, EventLog("1", events.append))  # type: ignore[arg-type]
+    little = LittleGroup(table, counts)
+    answers = lead.lead([little.add(1).joins(little.dialect)], counts, {})
+    assert [answer.partitions for answer in answers.values()] == [()]
+    assert "too few partitions: customers has 2, orders has 4" in str(lead.refused)
+    assert [event.error for event in events if isinstance(event, DecisionEvent)] == [ErrorCode.ASSIGNMENT_ERROR]

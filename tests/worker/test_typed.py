@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +30,7 @@ from kstreams_assign import (
 )
 from kstreams_assign.tasks.memory_stores import MemoryStores
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.task import TYPED_VIEWS_MAX
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 STORES = (Store("totals"), Store("newest", timestamped=True), Store("table", source="in"))
@@ -133,6 +136,18 @@ def test_a_view_is_made_once_for_each_pair_of_serdes(task: Task) -> None:
     assert task.store("totals", key=str, value=int) is task.store("totals", key=str, value=int)
     assert task.store("totals", key=str, value=Serdes.integer) is not task.store("totals", key=str, value=int)
     assert task.sink("out", key=str, value=Payment) is task.sink("out", key=str, value=Payment)
+
+
+def test_serdes_that_each_call_makes_do_not_pile_up(task: Task) -> None:
+    alive = weakref.WeakSet[Any]()
+    for _ in range(1_000):
+        new = Serde("new", lambda text: text.encode(), bytes.decode)
+        alive.add(new.serialize)
+        task.store("totals", key=str, value=new).put("ann", "5")
+        task.sink("out", key=new, value=str).emit("ann", "5")
+    del new
+    gc.collect()
+    assert len(alive) <= TYPED_VIEWS_MAX
 
 
 def test_a_timestamped_store_keeps_times_beside_typed_values(task: Task, workspace: TaskWorkspace) -> None:
