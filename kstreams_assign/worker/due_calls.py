@@ -155,18 +155,13 @@ class DueCalls:
         if self._bad_records.sets_aside(task):
             running.workspace.save()
         try:
-            call.work()
-            self._bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
+            if not self._run(running, call, timers):
+                return Amount()
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
         except BaseException as error:
-            if not self._goes_on(running, call, number, error):
-                self._report(task, call.what, len(timers), error)
-                raise
-            if not call.alone:
-                return Amount()
-            if timers:
-                running.timing.timer_queue.take_again(timers)
+            self._report(task, call.what, len(timers), error)
+            raise
         running.timing.look_ahead()
         if timers:
             running.timing.done(timers)
@@ -174,6 +169,22 @@ class DueCalls:
         if running.workspace.holds_work():
             running.seal({})
         return Amount(number, running.grown_bytes(), self._now_ms() - began_ms)
+
+    def _run(self, running: Running, call: _Call, timers: Sequence[Timer]) -> bool:
+        """Run the user's code; return False if it has to be called with fewer timers.
+
+        Raises its error, or that of ``on_error`` with it as the context.
+        """
+        try:
+            call.work()
+            self._bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
+        except BaseException as error:
+            if not self._goes_on(running, call, len(timers), error):
+                raise
+            if call.alone and timers:
+                running.timing.timer_queue.take_again(timers)
+            return call.alone
+        return True
 
     def _goes_on(self, running: Running, call: _Call, number: int, error: BaseException) -> bool:
         """Undo a call that raised: split a batch of timers, or pass over what was alone."""

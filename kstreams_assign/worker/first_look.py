@@ -5,12 +5,13 @@ What must not live here: what a leader creates or refuses (``leading``), and loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError
 from kstreams_assign.events import LookupFailedEvent, WarningsEvent
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.changelog_settings import changelog_settings, declared_settings, differences
@@ -22,6 +23,8 @@ from kstreams_assign.worker.events import EventLog
 FIRST_ANSWER_S = 30.0
 RECORD_LIMIT = "max.message.bytes"
 SETTINGS_S = 5.0
+RETRY_MS, RETRY_UNAVAILABLE_MS = 60_000, 5_000
+"""For how long a limit is not asked for again that the brokers refused to say, or did not."""
 
 
 def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape, config: Config) -> None:
@@ -38,23 +41,31 @@ def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: Topo
 
 
 class TopicLimits:
-    """Looks up how many bytes a record of a topic may have. A limit is looked up once."""
+    """Looks up how many bytes a record of a topic may have. A limit is looked up once, and a failure is remembered."""
 
-    def __init__(self, admin: ClusterAdmin, config: Config, log: EventLog) -> None:
+    def __init__(
+        self, admin: ClusterAdmin, config: Config, log: EventLog, now_ms: Callable[[], int] = monotonic_ms
+    ) -> None:
         self._admin = admin
         self._log = log
         self._client_bytes_max = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX))
+        self._now_ms = now_ms
         self._known: dict[str, int] = {}
+        self._retry_at_ms: dict[str, int] = {}
         if config.errors_dead_letter_queue_topic_name is not None:
             self.bytes_max_of(config.errors_dead_letter_queue_topic_name)
 
     def bytes_max_of(self, topic: str) -> int | None:
         """Return the smaller limit of client and topic; None if the brokers do not answer."""
         if topic not in self._known:
+            if self._now_ms() < self._retry_at_ms.get(topic, 0):
+                return None
             try:
                 limit = self._admin.topic_setting(topic, RECORD_LIMIT, SETTINGS_S)
             except BrokerError as cause:  # also where access to the settings is refused
                 self._log.emit(LookupFailedEvent(what=f"{RECORD_LIMIT} of {topic}", reason=str(cause)))
+                wait_ms = RETRY_UNAVAILABLE_MS if isinstance(cause, BrokerUnavailable) else RETRY_MS
+                self._retry_at_ms[topic] = self._now_ms() + wait_ms
                 return None
             self._known[topic] = min(self._client_bytes_max, MESSAGE_BYTES_MAX if limit is None else int(limit))
         return self._known[topic]

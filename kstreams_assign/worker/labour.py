@@ -27,6 +27,7 @@ from kstreams_assign.tasks.dead_letters import failure_of
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
+from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
 from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.refused_outputs import Output
@@ -223,22 +224,19 @@ class Functions(Labour):
         return self._waiting.records > 0 and self._left == 0
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
-        subtopology, began_ms, timing = running.task.id.subtopology, self._now_ms(), running.timing
+        began_ms, timing = self._now_ms(), running.timing
         timing.records_come()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
         batch = running.workspace.batch(records)
         try:
-            self._functions[subtopology](running.task, batch)
-            self.bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
+            if not self._process(running, records, batch):
+                return 0
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
         except BaseException as error:
-            if not self._goes_on(running, records, error):
-                self._report_error(running, partition, records, error)
-                raise
-            if len(records) > 1:
-                return 0
+            self._report_error(running, partition, records, error)
+            raise
         if timing.by_stream:
             timing.learn(len(records), len(batch.given))
         records = batch.given
@@ -247,7 +245,7 @@ class Functions(Labour):
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), self._now_ms() - began_ms)
         self._waiting += done
-        size = self._batches[subtopology]
+        size = self._batches[running.task.id.subtopology]
         self._report(size.learn(done), size.records)
         return len(records)
 
@@ -276,6 +274,20 @@ class Functions(Labour):
     @property
     def punctuated_total(self) -> int:
         return self._due_calls.punctuated_total
+
+    def _process(self, running: Running, records: Sequence[Record], batch: Batch) -> bool:
+        """Call the function with ``records`` as a batch; return False if they have to come in smaller pieces.
+
+        Raises the error of the function, or that of ``on_error`` with it as the context.
+        """
+        try:
+            self._functions[running.task.id.subtopology](running.task, batch)
+            self.bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
+        except BaseException as error:
+            if not self._goes_on(running, records, error):
+                raise
+            return len(records) == 1
+        return True
 
     def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
         """Undo a batch in which the function raised, and split it; set a record aside that is alone."""
@@ -316,7 +328,7 @@ class Functions(Labour):
     def _report_error(
         self, running: Running, partition: TopicPartition, records: Sequence[Record], error: BaseException
     ) -> None:
-        """Report an error of the user's function, and add the task and the record at work to it as a note."""
+        """Report an error of the user's function or ``on_error``; add the task and the record at work as a note."""
         task, offset = str(running.task.id), running.workspace.at_work.record.offset
         count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
         error.add_note(f"task {task}, {partition} at offset {offset} (batch of {count})")

@@ -1,12 +1,24 @@
-"""An error of the user's function says at which record it was raised."""
+"""An error of the user's function, or of ``on_error``, says at which record or call it was raised."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from kstreams_assign import Config, Record, StateError, Task, TaskId, TopicPartition
+from kstreams_assign import (
+    Config,
+    ConfigError,
+    Record,
+    StateError,
+    Subtopology,
+    Task,
+    TaskId,
+    Timer,
+    TopicPartition,
+    TopologyTestDriver,
+)
 from kstreams_assign.events import Event, FunctionFailedEvent
 from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
@@ -71,3 +83,99 @@ def test_an_interrupt_is_no_error_of_the_function() -> None:
 def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert error_text(ValueError()) == "ValueError"
     assert error_text(ValueError("two\nlines")) == "ValueError: two lines"
+
+
+# --- on_error raises, or its answer cannot be followed -------------------------------------
+
+
+def raise_lookup_error(_record: Record, _error: Exception) -> str:
+    raise LookupError("no answer")
+
+
+def interrupt(_record: Record, _error: Exception) -> str:
+    raise KeyboardInterrupt
+
+
+def fail_at(value: bytes | None) -> None:
+    if value == b"bad":
+        raise ValueError("bad")
+
+
+def process(_task: Task, records: Sequence[Record]) -> None:
+    for record in records:
+        fail_at(record.value)
+
+
+def set_timers(task: Task, records: Sequence[Record]) -> None:
+    for record in records:
+        task.timers.set(record.value or b"", 0)
+
+
+def fire(_task: Task, due: Sequence[Timer]) -> None:
+    for timer in due:
+        fail_at(timer.key)
+
+
+def schedule(task: Task) -> None:
+    task.every(10, lambda _task, _time_ms: fail_at(b"bad"))
+
+
+def ignore(_task: Task, _records: Sequence[Record]) -> None:
+    """The punctuator fails."""
+
+
+TIMERS, PUNCTUATOR = "timers, 1 due", "punctuator every 10 ms of stream time"
+
+
+@pytest.mark.parametrize(
+    ("on_error", "error_type", "reason"),
+    [
+        (raise_lookup_error, LookupError, "LookupError: no answer"),
+        (lambda _record, _error: None, ConfigError, "ConfigError: on_error of subtopology 0 answered None"),
+        (lambda _record, _error: "dead_letter", ConfigError, "ConfigError: errors_dead_letter_queue_topic_name"),
+    ],
+    ids=["raises", "answers None", "answers dead_letter without a topic"],
+)
+@pytest.mark.parametrize(
+    ("functions", "values", "place", "note"),
+    [
+        ({"process": process}, [b"bad"], ("in-0", 0, 1, ""), "in-0 at offset 0 (batch of 1 record)"),
+        ({"process": process}, [b"", b"bad", b""], ("in-0", 1, 1, ""), "in-0 at offset 1 (batch of 1 record)"),
+        ({"process": set_timers, "timers": fire}, [b"", b"bad", b""], ("", -1, 1, TIMERS), TIMERS),
+        ({"process": ignore, "init": schedule}, [b""], ("", -1, 0, PUNCTUATOR), PUNCTUATOR),
+    ],
+    ids=["record", "batch", "timer", "punctuator"],
+)
+def test_an_error_of_on_error_is_reported_as_one_of_the_function(
+    functions: dict[str, Any],
+    values: Sequence[bytes],
+    place: tuple[str, int, int, str],
+    note: str,
+    on_error: Callable[[Record, Exception], Any],
+    error_type: type[Exception],
+    reason: str,
+) -> None:
+    events: list[Event] = []
+    topology = [Subtopology(**functions, sources=["in"], on_error=on_error)]
+    with (
+        pytest.raises(error_type) as raised,
+        TopologyTestDriver(topology, max_poll_records=100, on_event=events.append) as driver,
+    ):
+        driver.pipe_many("in", [(b"k", value) for value in values])
+    [event] = [event for event in events if isinstance(event, FunctionFailedEvent)]
+    assert (event.task, event.partition, event.offset, event.records, event.call) == ("0_0", *place)
+    assert event.reason.startswith(reason)
+    assert raised.value.__notes__ == [f"task 0_0, {note}"]
+    assert repr(raised.value.__context__) == "ValueError('bad')"
+
+
+def test_an_interrupt_of_on_error_is_no_error_of_the_function() -> None:
+    events: list[Event] = []
+    topology = [Subtopology(process, sources=["in"], on_error=interrupt)]
+    with (
+        pytest.raises(KeyboardInterrupt) as raised,
+        TopologyTestDriver(topology, on_event=events.append) as driver,
+    ):
+        driver.pipe("in", b"k", b"bad")
+    assert not hasattr(raised.value, "__notes__")
+    assert not any(isinstance(event, FunctionFailedEvent) for event in events)
