@@ -122,6 +122,9 @@ MEMBERSHIP_SECURITY = (
 )
 """SASL and TLS that kafka-python, which holds the membership, has as well."""
 
+MEMBERSHIP_ANSWER_MS = 30_000
+"""How long kafka-python waits for an answer. It takes no ``connections.max.idle.ms`` that is not longer."""
+
 _SECURITY = ("sasl.", "ssl.", "https.")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
@@ -166,13 +169,24 @@ def _objection(name: str, value: str, *, with_kafka_python: bool) -> str | None:
     if name in _FIXED:
         allowed, why = _FIXED[name]
         return None if value.casefold() in allowed else f"must be {allowed[0]}, as {why}"
-    if with_kafka_python and name.startswith(_SECURITY) and name not in MEMBERSHIP_SECURITY:
-        return f"the client that holds the membership has no counterpart; use {', '.join(MEMBERSHIP_SECURITY)}"
-    if with_kafka_python and name == "sasl.mechanisms" and value not in _MECHANISMS:
-        return f"must be one of {', '.join(_MECHANISMS)}"
+    if with_kafka_python and (reason := _objection_of_kafka_python(name, value)):
+        return reason
     limits, why = _NARROWER.get(name, (PROPERTIES[name].allowed, ""))
     if not _fits(limits, value, several=name == "debug"):
         return f"must be {_described(limits)}" + (f", as {why}" if why else "")
+    return None
+
+
+def _objection_of_kafka_python(name: str, value: str) -> str | None:
+    if name.startswith(_SECURITY) and name not in MEMBERSHIP_SECURITY:
+        return f"the client that holds the membership has no counterpart; use {', '.join(MEMBERSHIP_SECURITY)}"
+    if name == "sasl.mechanisms" and value not in _MECHANISMS:
+        return f"must be one of {', '.join(_MECHANISMS)}"
+    if name == "connections.max.idle.ms" and value.isdecimal() and 0 < int(value) <= MEMBERSHIP_ANSWER_MS:
+        return (
+            f"must be 0 or above {MEMBERSHIP_ANSWER_MS}, the milliseconds that the client that holds the membership "
+            "waits for an answer; 0 closes no connection"
+        )
     return None
 
 
@@ -266,6 +280,11 @@ def own_name(name: str) -> str:
     """The name that an alias stands for; a name that the table does not know is left as it is."""
     known = PROPERTIES.get(name)
     return name if known is None else known.name
+
+
+def is_true(value: str) -> bool:
+    """Return whether librdkafka takes a switch's value for on."""
+    return value.casefold() in _TRUE
 
 
 def read_committed(client: Mapping[str, str]) -> bool:

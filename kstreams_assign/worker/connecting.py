@@ -111,6 +111,5 @@ def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, mem
             "heartbeat_interval_ms": config.heartbeat_interval_ms,
             "max_poll_interval_ms": config.max_poll_interval_ms,
             "retry_backoff_ms": 20,
-            "allow_auto_create_topics": False,  # a broker would create an internal topic with one partition
         },
     )

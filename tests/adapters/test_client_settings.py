@@ -160,7 +160,7 @@ def test_a_setting_reaches_every_client_that_it_concerns_or_is_refused_by_name(n
 
 def test_most_settings_are_honoured_and_each_refusal_says_why():
     refused = {name: texts[0] for name in PROPERTIES if (texts := refusals(name))}
-    assert (len(PROPERTIES), len(refused)) == (193, 95)
+    assert (len(PROPERTIES), len(refused)) == (193, 96)
     assert {text.partition(": ")[2].partition(": ")[2] for text in refused.values()} - {""}
     assert [name for name, text in refused.items() if len(text) < len(name) + 40] == []
 

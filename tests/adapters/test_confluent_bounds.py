@@ -1,17 +1,22 @@
-"""A changelog partition without a leader, on a real broker: one of its two disks fails, and the partitions there have
-none."""
+"""A changelog partition without bounds, on a real broker: one of its two disks fails, and the partitions there have no
+leader; or a leader fails at a look-up."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.loop import Event, Purpose, Restored, Restorer
@@ -94,3 +99,64 @@ def test_the_task_of_a_partition_without_a_leader_waits_alone_and_goes_on_when_t
     until(loop, restored(*(tasks[number] for number in lost)))
     assert all(held.data == {"s": dict(RECORDS)} for held in stores.values())
     reader.close()
+
+
+Answers = dict[ClientPartition, Future[Any]]
+
+
+class Failing:
+    """The brokers' answers to look-ups of offsets, the first ``times`` with an error about the last partition."""
+
+    def __init__(self, admin: ClusterAdmin, monkeypatch: pytest.MonkeyPatch, code: int, times: int) -> None:
+        self._ask, self._code, self._times = admin._admin.list_offsets, code, times
+        self.asked = 0
+        monkeypatch.setattr(admin._admin, "list_offsets", self._list_offsets)
+
+    def _list_offsets(self, partitions: Any, **options: Any) -> Answers:
+        answers: Answers = self._ask(partitions, **options)
+        self.asked += 1
+        if self.asked > self._times:
+            return answers
+        failed: Future[Any] = Future()
+        failed.set_exception(KafkaException(KafkaError(self._code, "as the broker put it")))
+        return {**answers, list(answers)[-1]: failed}
+
+
+FAILED = [KafkaError.UNKNOWN, KafkaError.INCONSISTENT_TOPIC_ID]
+
+
+@pytest.mark.parametrize("code", FAILED)
+def test_a_look_up_that_failed_at_the_broker_is_asked_again(
+    broker: str, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """As by Java's ``OffsetFetcherUtils``."""
+    admin = ClusterAdmin(broker)
+    topic = new_topic(admin, 2)
+    asked = [TopicPartition(topic, number) for number in range(2)]
+    put(broker, asked[1], RECORDS)
+    failing = Failing(admin, monkeypatch, code, 2)
+    assert admin.end_offsets(asked, PATIENCE_S) == {asked[0]: 0, asked[1]: len(RECORDS)}
+    assert failing.asked == 3
+
+
+@pytest.mark.parametrize("code", FAILED)
+def test_a_look_up_that_fails_at_the_broker_until_the_deadline_may_be_repeated_later(
+    broker: str, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    admin = ClusterAdmin(broker)
+    at = TopicPartition(new_topic(admin, 1), 0)
+    Failing(admin, monkeypatch, code, 1_000_000)
+    with pytest.raises(BrokerUnavailable, match=rf"offset of {at}: as the broker put it"):
+        admin.end_offsets([at], 0.5)
+
+
+@pytest.mark.parametrize("code", FAILED)
+def test_a_partition_whose_bounds_failed_at_the_broker_has_none_for_now(
+    broker: str, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    admin = ClusterAdmin(broker)
+    topic = new_topic(admin, 2)
+    asked = [TopicPartition(topic, number) for number in range(2)]
+    Failing(admin, monkeypatch, code, 1)
+    assert sorted(admin.bounds_and_ids(asked, PATIENCE_S, PATIENCE_S)[0].values(), key=bool) == [None, (0, 0)]
+    assert admin.bounds_and_ids(asked, PATIENCE_S, PATIENCE_S)[0] == dict.fromkeys(asked, (0, 0))

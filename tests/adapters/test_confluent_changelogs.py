@@ -399,8 +399,8 @@ def test_a_partition_that_is_at_its_limit_and_out_of_range_is_not_read_on(monkey
     reader.close()
 
 
-def event(code):
-    return Message("t", 3, 7, error=KafkaError(code, "as the broker put it"))
+def event(code, topic="t"):
+    return Message(topic, 3, 7, error=KafkaError(code, "as the broker put it"))
 
 
 def test_what_waiting_does_not_mend_is_an_error_that_names_the_partition_after_the_records(reader):
@@ -416,6 +416,18 @@ def test_what_passes_by_itself_is_waited_out(reader):
     record = Message("t", 3, 7, b"k", b"v")
     taken = reader._feed._without_events([event(KafkaError._TRANSPORT), record, event(KafkaError._ALL_BROKERS_DOWN)])
     assert (taken.messages, taken.ends, taken.out_of_range) == ([record], {}, {})
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN, KafkaError.INCONSISTENT_TOPIC_ID])
+def test_a_fetch_that_failed_at_the_broker_is_logged_once_and_read_on(reader, caplog, code):
+    """As by Java's ``FetchCollector``; librdkafka fetches again by itself."""
+    topic, record = f"t-{uuid4().hex}", Message("t", 3, 7, b"k", b"v")
+    taken = reader._feed._without_events([event(code, topic), record, event(code, topic)])
+    assert (taken.messages, taken.ends, taken.out_of_range) == ([record], {}, {})
+    assert reader.poll(0.1) == []
+    (line,) = (line for line in caplog.messages if topic in line)
+    assert "as the broker put it" in line
+    assert "fetches again" in line
 
 
 def test_a_broker_out_of_reach_brings_nothing_and_blocks_no_longer_than_asked():

@@ -106,6 +106,15 @@ def test_flush_answers_the_next_offset_of_tracked_partitions_written_since_the_l
     assert producer.flush(PATIENCE_S) == {}
 
 
+def test_flush_does_not_wait_for_more_records(broker, admin):
+    producer = RecordProducer(broker, {"linger.ms": "50000"}, delivery_timeout_ms=60_000)
+    at = TopicPartition(new_topic(admin, 1), 0)
+    for written in (1, 2):
+        producer.produce(*at, b"k", b"v", track=True)
+        assert producer.flush(25) == {at: written}
+    producer.close()
+
+
 def test_acknowledged_answers_as_flush_does_but_does_not_wait(broker, admin):
     topic = new_topic(admin, 1)
     lingering = {"linger.ms": "2000"}  # so that it is asked before the record has left

@@ -155,13 +155,16 @@ def test_the_newer_of_two_with_one_id_fences_the_older_and_takes_its_transaction
     assert committed_values(broker, at) == [b"newer", b"older again"]
 
 
-def fenced(make: Make, at: TopicPartition) -> TransactionalProducer:
+def fenced(make: Make, at: TopicPartition, *, ahead: bool = False) -> TransactionalProducer:
     """A producer whose client knows that another producer took over, and has not reported it yet."""
     name = f"fenced-{uuid4()}"
     older, newer = make(name), make(name)
     older.begin(PATIENCE_S)
     newer.prepare(PATIENCE_S)
-    older.produce(*at, b"k", b"v")
+    if ahead:
+        older.send_ahead([(at.topic, b"k", b"v", (), at.partition, None)])
+    else:
+        older.produce(*at, b"k", b"v")
     until(lambda: len(older._producer), lambda waiting: waiting > 1)  # the answer is queued beside the record
     return older
 
@@ -170,6 +173,17 @@ def test_who_is_fenced_hears_it_when_it_looks_for_answers(make: Make, at: TopicP
     older = fenced(make, at)
     with pytest.raises(TaskMigrated, match="fenced"):
         until(older.acknowledged, lambda answer: answer is not None)
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["produced", "sent ahead"])
+def test_who_is_fenced_hears_it_when_it_waits_for_answers(make: Make, at: TopicPartition, *, ahead: bool) -> None:
+    older = fenced(make, at, ahead=ahead)
+    if ahead:
+        older.begin_commit()
+    with pytest.raises(TaskMigrated, match="fenced"):
+        older.flush(PATIENCE_S)
+    older.abort(PATIENCE_S)
+    older.begin(PATIENCE_S)  # as another client
 
 
 def test_who_is_fenced_hears_it_between_two_attempts_at_a_call(make: Make, at: TopicPartition) -> None:

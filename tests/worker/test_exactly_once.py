@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from kstreams_assign import Record, Task
+from kstreams_assign.adapters.confluent import TransactionalProducer
 from kstreams_assign.events import RunningEvent, TransactionAbortedEvent
-from tests.worker.app import PARTITIONS, App, Running
+from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count
 from tests.worker.many_rebalances import UNWANTED, rebalance
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.transacting import SETTINGS, Process
@@ -104,6 +107,26 @@ def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(
     scene.first.wake()
     scene.first.until_event("lost")
     assert_each_once(scene.app)
+
+
+def test_a_worker_that_was_fenced_before_its_last_commit_closes_without_an_error(app: App) -> None:
+    worked = threading.Event()
+
+    def count_and_report(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        worked.set()
+
+    first = app.start(1, count_and_report, **PATIENT, commit_interval_ms=3_600_000)
+    first.until_running(PARTITIONS)
+    app.send(WORDS)
+    assert worked.wait(PATIENCE_S)
+    name = f"{app.name}-{first.worker.process_id}"
+    with closing(TransactionalProducer(app.broker, group_id=app.name, transactional_id=name)) as another:
+        another.prepare(PATIENCE_S)
+        first.stop()
+    assert first.error is None
+    app.start(2, **PATIENT)
+    assert_each_once(app)
 
 
 def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:

@@ -17,9 +17,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, LOOK_UP_S, ask_each_leader, list_offsets
-from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAILED_READS, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.first_contact import FirstContact, attempts, never, seconds_left
-from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
 
@@ -308,7 +308,7 @@ class ClusterAdmin:
             return list_offsets(self._admin, wanted, spec, left_s, isolation)
 
         while True:
-            results = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
+            results = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT | FAILED_READS)
             # Around a broker's restart librdkafka 2.16 answers -1001 (no offset), without an error.
             unknown = [at for at, result in results.items() if result.offset < 0]
             if not unknown:
@@ -341,7 +341,8 @@ class ClusterAdmin:
                 return answers
             if time.monotonic() >= deadline or any(error.code() not in passing for error in bad.values()):
                 what, error = next(iter(bad.items()))
-                raise fault(error, f"{doing} {_named(what)}")
+                otherwise = BrokerUnavailable if error.code() in FAILED_READS & passing else BrokerError
+                raise fault(error, f"{doing} {_named(what)}", otherwise)
             self._forget_leaders(attempt_s)
 
     def _forget_leaders(self, left_s: float) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAILED_READS, PASSING, fault
 from kstreams_assign.model import TopicPartition
 
 FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -89,6 +89,6 @@ def _offset(at: TopicPartition, future: Future[Any]) -> int | None:
     try:
         return int(future.result().offset)
     except KafkaException as raised:
-        if raised.args[0].code() in PASSING | ABSENT:
+        if raised.args[0].code() in PASSING | ABSENT | FAILED_READS:
             return None
         raise fault(raised.args[0], f"offset of {at}") from raised

@@ -73,6 +73,12 @@ FAULTS: Mapping[int, type[KStreamsAssignError]] = {
 PASSING = frozenset(code for code, kind in FAULTS.items() if kind is BrokerUnavailable)
 """What passes by itself: readers and producers of librdkafka go on trying, questions may be asked again."""
 
+FAILED_READS = frozenset({KafkaError.UNKNOWN, KafkaError.INCONSISTENT_TOPIC_ID})
+"""A broker failed at one fetch, or at one look-up of offsets. The next may succeed, so readers go on, as Java's do.
+
+``UNKNOWN`` is Kafka's ``UNKNOWN_SERVER_ERROR``: any exception that the broker does not expect. To a producer or a
+question of another kind these codes are errors.
+"""
 
 _TOO_LARGE = (
     "raise max.message.bytes of the topic (and message.max.bytes under client), write smaller values, "

@@ -15,15 +15,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.faults import (
+    FAILED_READS,
     OFFSET_GONE,
     PARTITION_EOF,
     PASSING,
     UNREADABLE,
     UnreadableRecords,
+    describe,
     fault,
     translating,
 )
-from kstreams_assign.adapters.confluent.settings import Setting, made, merged
+from kstreams_assign.adapters.confluent.settings import Setting, logger, made, merged
 from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.client_settings import read_committed as asks_read_committed
 from kstreams_assign.errors import KStreamsAssignError
@@ -244,8 +246,12 @@ class Feed:
             taken.ends[partition_of(message)] = offset_of(message)
         elif code == OFFSET_GONE:
             taken.out_of_range[partition_of(message)] = offset_of(message)
-        elif code not in PASSING and self._fault is None:
-            self._fault = fault(error, f"read {message.topic()}-{message.partition()}" if message.topic() else "read")
+        elif code not in PASSING:
+            about = f"read {message.topic()}-{message.partition()}" if message.topic() else "read"
+            if code in FAILED_READS:
+                logger.warning("%s: %s; the client fetches again", about, describe(error))
+            elif self._fault is None:
+                self._fault = fault(error, about)
 
     def close(self) -> None:
         self._consumer.close()

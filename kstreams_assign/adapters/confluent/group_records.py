@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
-from kstreams_assign.adapters.confluent.faults import PARTITION_EOF, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.faults import FAILED_READS, PARTITION_EOF, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.feed import offset_of
 from kstreams_assign.adapters.confluent.settings import Setting, made, merged
 from kstreams_assign.client_settings import ClientRole
@@ -115,7 +115,7 @@ class _Tail:
     def _is_end(self, error: KafkaError) -> bool:
         if error.code() == PARTITION_EOF:
             return True
-        if error.code() not in PASSING:
+        if error.code() not in PASSING | FAILED_READS:
             raise fault(error, f"read {self._where}")
         return False
 

@@ -37,6 +37,9 @@ _ROOM_TRY_S = 0.01
 _REPORTS_MAX = 10_000
 """Records sent ahead whose reports may wait for the next commit; the client's queue holds 100,000 by default."""
 _ABANDON_S = 5.0
+_TURN_S = 0.1
+"""confluent-kafka 2.16 splits a flush of 0.2 s or more. It goes on with the next part although a fatal error was raised
+in the one before, and then calls back with that exception set: ``SystemError``, or worse."""
 
 
 class RecordProducer:
@@ -147,7 +150,7 @@ class RecordProducer:
         ``abandon``.
         """
         try:
-            self._producer.flush(timeout_s)
+            self._flush_in_turns(timeout_s)
         except KafkaException as raised:
             raise self._beyond_use(raised.args[0], "flush") from raised
         if not self._flight.over:
@@ -209,6 +212,13 @@ class RecordProducer:
         except KafkaException as raised:
             raise self._beyond_use(raised.args[0], "delivery") from raised
 
+    def _flush_in_turns(self, timeout_s: float) -> None:
+        """Send what is queued, without ``linger.ms``, and take the delivery reports until none is due."""
+        deadline = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while self._producer.flush(max(0.0, min(_TURN_S, left_s))) and left_s > _TURN_S:
+            left_s = deadline - time.monotonic()
+
     def _beyond_use(self, error: KafkaError, about: str) -> KStreamsAssignError:
         self._spoiled |= error.fatal()
         return fault(error, about, DeliveryFailed)
@@ -223,7 +233,7 @@ class RecordProducer:
             self._producer.poll(0)  # delivery reports that were not taken count as queued
             if len(self._producer):
                 self._producer.purge()
-                self._producer.flush(_ABANDON_S)
+                self._flush_in_turns(_ABANDON_S)
         except KafkaException:  # after a fatal error it does nothing any more, and so sends nothing either
             self._spoiled = True
 

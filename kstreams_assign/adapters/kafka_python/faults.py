@@ -74,6 +74,15 @@ def session_refused(session_timeout_ms: int) -> Mapping[type[BaseException], str
     }
 
 
+def group_refused(group_id: str) -> Mapping[type[BaseException], str]:
+    """Return the text of the error for a member without the right to its group."""
+    return {
+        kafka_errors.GroupAuthorizationFailedError: (
+            f"group {group_id}: GROUP_AUTHORIZATION_FAILED: allow this member to read the group"
+        )
+    }
+
+
 def fault(error: BaseException, doing: str) -> KStreamsAssignError:
     """Return our error for an error of the client; ``doing`` says what was being done."""
     ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))

@@ -7,7 +7,8 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
 it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
 and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
-topics without asking for them, ``_handle_heartbeat_response``, which alone learns that a static member is fenced,
+topics without asking for them, ``_handle_heartbeat_response`` and ``_handle_find_coordinator_response``, which alone
+learn that a static member is fenced or that the group may not be read,
 ``_send_offset_commit_request``, which is tried again in whatever generation is then the newest, and
 ``_handle_offset_commit_response``, which has it tried again where a partition does not exist.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
@@ -27,18 +28,26 @@ from typing import Any, Protocol
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError, RetriableError, UnknownError
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    RebalanceInProgressError,
+    RetriableError,
+    UnknownError,
+)
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.absent_partitions import refuse_absent, take_absent
 from kstreams_assign.adapters.kafka_python.connections import closed_unless_made
-from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
+from kstreams_assign.adapters.kafka_python.faults import group_refused, session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.adapters.kafka_python.lease import WatchedLease
 from kstreams_assign.adapters.kafka_python.retries import space_retries
 from kstreams_assign.errors import CommitDeferred, CommitRefused
-from kstreams_assign.group.joining import read_given, read_member_or_damage
+from kstreams_assign.group.joining import has_missed, read_given, read_member_or_damage
 from kstreams_assign.group.values import JoinedMember, MemberAssignment, MemberId
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import (
@@ -141,20 +150,22 @@ class GroupClient:
         self._lease = WatchedLease(
             self._coordinator, settings["session_timeout_ms"] / 1000, settings["max_poll_interval_ms"] / 1000
         )
-        self._refusals = session_refused(settings["session_timeout_ms"])
+        self._refusals = {**session_refused(settings["session_timeout_ms"]), **group_refused(group_id)}
         _read_foreign_bytes(self._coordinator, assignor)
         self._failures: dict[str, CoordinatorFailed] = {}
         self._retry_where_the_coordinator_fails()
         space_retries(self._coordinator)
         finish_joins(self._coordinator)
+        self._join_again_after_a_missed_generation()
         assignor.before_join = self._notice_loss
-        self._fenced: FencedInstanceIdError | None = None
+        self._refusal: KafkaError | None = None
         self._notice_refusals()
         self._end_commits_with_the_membership()
         self._leave_out_absent_partitions()
 
     def _subscribe(self, assignor: _StreamAssignor, pattern: str | None) -> None:
         manager, cluster = self._coordinator._manager, self._coordinator._cluster
+        cluster.config["allow_auto_create_topics"] = False  # or a broker creates an internal topic with one partition
         # On the client's I/O thread: a listener added while that thread calls the others ends its look-ups for good.
         manager.run(cluster.add_listener, self._metadata_read)
         listener = _LostListener(self._lose)
@@ -183,6 +194,21 @@ class GroupClient:
             subscription.assign_from_subscribed([])
             self._lose()
 
+    def _join_again_after_a_missed_generation(self) -> None:
+        """See that a static member that missed a generation loses its tasks, and joins without them."""
+        coordinator, process = self._coordinator, self._coordinator._process_join_group_response
+        if coordinator.group_instance_id is None:
+            return
+
+        def process_join_group_response(response: Any, send_time: float) -> Any:
+            missed = has_missed(coordinator._generation.generation_id, response.generation_id)
+            if missed and self._consumer._subscription.assigned_partitions():
+                coordinator.reset_generation(response.member_id)  # so the next JoinGroup reports the loss
+                raise RebalanceInProgressError("a generation began without this member")
+            return process(response, send_time)
+
+        coordinator._process_join_group_response = process_join_group_response
+
     def _lose(self) -> None:
         self._losses += 1
         self._protocolist.lost()
@@ -210,16 +236,19 @@ class GroupClient:
         self._coordinator._handle_offset_commit_response = handle_offset_commit_response
 
     def _notice_refusals(self) -> None:
-        """Report each at once: a rebalance, a generation that is over, and, where the client says nothing, fencing."""
-        handle = self._coordinator._handle_heartbeat_response
+        """Report each at once: a rebalance, a generation that is over, and a refusal, which the client only logs."""
+        coordinator = self._coordinator
 
-        def handle_heartbeat_response(response: Any, send_time: float) -> None:
-            try:
-                handle(response, send_time)
-            except FencedInstanceIdError as fenced:
-                self._fenced = fenced
-                self._protocolist.turn_soon()
-                raise
+        def keeping(handle: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                try:
+                    return handle(*arguments)
+                except (FencedInstanceIdError, GroupAuthorizationFailedError) as refusal:
+                    self._refusal = refusal
+                    self._protocolist.turn_soon()
+                    raise
+
+            return call
 
         def waking(change: Callable[..., None]) -> Callable[..., None]:
             def call(*arguments: Any, **named: Any) -> None:
@@ -228,9 +257,10 @@ class GroupClient:
 
             return call
 
-        self._coordinator._handle_heartbeat_response = handle_heartbeat_response
-        self._coordinator.request_rejoin = waking(self._coordinator.request_rejoin)
-        self._coordinator.reset_generation = waking(self._coordinator.reset_generation)
+        coordinator._handle_heartbeat_response = keeping(coordinator._handle_heartbeat_response)
+        coordinator._handle_find_coordinator_response = keeping(coordinator._handle_find_coordinator_response)
+        coordinator.request_rejoin = waking(coordinator.request_rejoin)
+        coordinator.reset_generation = waking(coordinator.reset_generation)
 
     def _retry_where_the_coordinator_fails(self) -> None:
         """Keep the client from giving up at an unexpected error of the coordinator."""
@@ -292,11 +322,11 @@ class GroupClient:
 
         Without such a report the client leaves the group after ``max_poll_interval_ms``.
 
-        Raises ``InstanceFenced`` once a heartbeat was refused so.
+        Raises ``InstanceFenced`` or ``BrokerError`` once the coordinator has refused this member so.
         """
-        with translated("heartbeat"):
-            if self._fenced is not None:
-                raise self._fenced
+        with translated("heartbeat", self._refusals):
+            if self._refusal is not None:
+                raise self._refusal
             if alive:
                 self._coordinator.poll_heartbeat()
 
@@ -354,7 +384,7 @@ class GroupClient:
         wanted = {
             KafkaTopicPartition(*p): OffsetAndMetadata(offset, metadata.get(p, ""), -1) for p, offset in offsets.items()
         }
-        with translated("commit offsets"):
+        with translated("commit offsets", self._refusals):
             self._consumer.commit(_Offsets(wanted, self._losses), timeout_ms=timeout_s * 1000)
 
     def close(self, timeout_s: float, *, leave: bool) -> tuple[str, str | None] | None:
