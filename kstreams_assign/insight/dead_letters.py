@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any
 
 from kstreams_assign.adapters.confluent import CommittedOffsets, TopicReader, TransactionalProducer
+from kstreams_assign.adapters.confluent.group_rights import refuse_hidden_group
 from kstreams_assign.errors import ConfigError, DeliveryFailed, RecordRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.insight.record_text import as_facts, readable
@@ -58,7 +59,7 @@ class Asked:
 
 
 def list_letters(asked: Asked) -> None:
-    """Print each dead letter. Raises ``TopicNotFound``, ``BrokerUnavailable``."""
+    """Print each dead letter. Raises ``TopicNotFound``, ``BrokerUnavailable``, ``BrokerError``."""
     causes: Counter[str] = Counter()
     strangers = 0
     bounds = _bounds(asked)
@@ -195,10 +196,14 @@ def _send(
 
 
 def _bounds(asked: Asked) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the first and the end offset of each partition with dead letters."""
+    """Return the first and the end offset of each partition with dead letters.
+
+    Raises ``TopicNotFound``, and ``BrokerError`` if this client may not describe the group.
+    """
     cluster = asked.cluster
     admin = cluster.admin()
     bounds = admin.bounds(existing_partitions(admin, cluster, asked.topic), cluster.timeout_s)
+    refuse_hidden_group(cluster.bootstrap_servers, cluster.client, asked.group)
     return {at: (start, end) for at, (start, end) in bounds.items() if start < end}
 
 

@@ -65,7 +65,7 @@ def _members(describer: GroupDescriber, group: str, kind: str | None) -> Sequenc
     if kind == "streams":
         described = describer.describe_streams(group)
         members: Iterable[Any] = () if described is None else described.members
-    elif kind == "classic":
+    elif kind in ("classic", None):  # brokers do not list a group that this client may not describe: this raises
         classic = describer.describe(group)
         members = () if classic is None else classic.members
     else:

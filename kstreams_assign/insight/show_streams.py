@@ -89,10 +89,9 @@ def _tasks(tasks: Iterable[StreamsTask], style: str = "") -> Text:
 def _topology(snapshot: StreamsSnapshot) -> list[str]:
     lines = []
     for sub in snapshot.subtopologies:
-        held = [size for task, size in snapshot.changelog_sizes.items() if task.subtopology_id == sub.subtopology_id]
-        size = "?" if None in held else f"{sum(size for size in held if size is not None):,}"
+        size = snapshot.state_size(sub)
         logs = ", ".join(log.name for log in sub.state_changelog_topics)
-        state = f"; state in {logs} ({size} offsets)" if logs else "; no state"
+        state = f"; state in {logs} ({'?' if size is None else f'{size:,}'} offsets)" if logs else "; no state"
         lines.append(f"subtopology {sub.subtopology_id} reads {', '.join(sources(sub)) or 'nothing'}{state}")
     if snapshot.settings:
         settings = (f"{name} = {value}" for name, value in sorted(snapshot.settings.items()))

@@ -16,6 +16,8 @@ from kstreams_assign.observe.streams_state import STANDBYS
 
 STANDBYS_MAX = 2
 """Kafka 4.3.1: ``group.streams.max.standby.replicas``."""
+SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS_MAX = 45_000, 60_000
+"""Kafka 4.3.1: ``group.streams.session.timeout.ms``, ``group.streams.max.session.timeout.ms``."""
 SHOWN = 5
 
 
@@ -88,6 +90,11 @@ def _in_the_way_of_streams(facts: MigrationFacts) -> list[str]:
             f"num_standby_replicas = {config.num_standby_replicas}: the brokers allow {STANDBYS_MAX} standbys by "
             "default (group.streams.max.standby.replicas)"
         )
+    if config.session_timeout_ms > max(SESSION_TIMEOUT_MS_MAX, _session_timeout_ms(facts.group_settings)):
+        way.append(
+            f"session_timeout_ms = {config.session_timeout_ms}: the brokers allow {SESSION_TIMEOUT_MS_MAX} by default "
+            f"(group.streams.max.session.timeout.ms); set at most that, or raise it and the group's {SESSION_TIMEOUT}"
+        )
     return way
 
 
@@ -114,9 +121,13 @@ def _group_settings(config: Config, now: Mapping[str, str]) -> dict[str, str]:
     standbys = min(config.num_standby_replicas, STANDBYS_MAX)
     if str(standbys) != now.get(STANDBYS, "0"):
         wanted[STANDBYS] = str(standbys)
-    if config.session_timeout_ms != int(now.get(SESSION_TIMEOUT, "45000")):
+    if _session_timeout_ms(now) < config.session_timeout_ms <= SESSION_TIMEOUT_MS_MAX:
         wanted[SESSION_TIMEOUT] = str(config.session_timeout_ms)
     return wanted
+
+
+def _session_timeout_ms(group_settings: Mapping[str, str]) -> int:
+    return int(group_settings.get(SESSION_TIMEOUT, SESSION_TIMEOUT_MS))
 
 
 def _alter(group: str, settings: Mapping[str, str]) -> str:

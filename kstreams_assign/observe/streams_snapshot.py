@@ -6,7 +6,7 @@ up. What must not: sentences (``streams_reasons``), and how it is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -125,12 +125,22 @@ class StreamsSnapshot:
     @cached_property
     def changelog_sizes(self) -> Mapping[StreamsTask, int | None]:
         """Stateful task -> offsets in its changelogs, begin to end; ``None`` if one of them is not known."""
-        sizes: dict[StreamsTask, int | None] = {}
-        for task, partitions in self.changelogs.items():
-            known = all(partition in self.end_offsets for partition in partitions)
-            held = (self.end_offsets.get(at, 0) - self.begin_offsets.get(at, 0) for at in partitions)
-            sizes[task] = sum(held) if known else None
-        return sizes
+        return {task: self._size(partitions) for task, partitions in self.changelogs.items()}
+
+    def state_size(self, subtopology: StreamsSubtopology) -> int | None:
+        """Return the offsets in a subtopology's changelogs, also without tasks; ``None`` if one of them is not known.
+
+        It has no tasks while its source topics do not exist.
+        """
+        logs = [log.name for log in subtopology.state_changelog_topics]
+        if not self.partition_counts.keys() >= set(logs):
+            return None
+        return self._size([TopicPartition(log, number) for log in logs for number in range(self.partition_counts[log])])
+
+    def _size(self, partitions: Collection[TopicPartition]) -> int | None:
+        if not self.end_offsets.keys() >= set(partitions):
+            return None
+        return sum(self.end_offsets[at] - self.begin_offsets.get(at, 0) for at in partitions)
 
     @cached_property
     def owners(self) -> Mapping[StreamsTask, SeenMember]:

@@ -228,7 +228,7 @@ class TimerQueue:
             self._is_sure = True
         while len(popped) < keys_max:
             self._drop_gone()
-            if not self._front and self._horizon < _BEYOND:
+            while not self._front and self._horizon < _BEYOND:
                 self._read_ahead()
             if not self._front or self._front[0] >= end:
                 break
@@ -289,8 +289,9 @@ class TimerQueue:
     def _read_ahead(self) -> None:
         read = list(islice(self._entries.range(self._horizon, _BEYOND), self._ahead + 1))
         self._horizon = read.pop()[0] if len(read) > self._ahead else _BEYOND
-        self._front = [key for key, _ in read]
-        self._alone.update(self._without_index(self._front))
+        keys = [key for key, _ in read]
+        self._front = [key for key in keys if key not in self._taken]
+        self._alone.update(self._without_index(keys))
         self._late |= {key: _TIME.unpack(value)[0] for key, value in read if value}
 
     def _shorten(self) -> None:

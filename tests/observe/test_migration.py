@@ -58,14 +58,33 @@ def test_brokers_that_know_static_members_of_streams_groups_keep_them() -> None:
 
 
 def test_settings_go_to_the_brokers_as_far_as_the_group_does_not_have_them() -> None:
-    wanted = config(num_standby_replicas=1, session_timeout_ms=30_000, assignor="sticky")
+    wanted = config(num_standby_replicas=1, session_timeout_ms=50_000, assignor="sticky")
     first, _, last = check_migration(replace(FACTS, config=wanted)).before
     assert first.endswith(
-        "--entity-name app --add-config streams.num.standby.replicas=1,streams.session.timeout.ms=30000"
+        "--entity-name app --add-config streams.num.standby.replicas=1,streams.session.timeout.ms=50000"
     )
     assert last == "these settings have no effect any more: assignor, num_standby_replicas"
-    there = {"streams.num.standby.replicas": "1", "streams.session.timeout.ms": "30000"}
+    there = {"streams.num.standby.replicas": "1", "streams.session.timeout.ms": "50000"}
     assert "kafka-configs" not in " ".join(check_migration(replace(FACTS, config=wanted, group_settings=there)).before)
+
+
+def test_a_session_that_is_shorter_than_the_groups_needs_no_setting_which_brokers_would_refuse() -> None:
+    (first, *_) = check_migration(
+        replace(FACTS, config=config(num_standby_replicas=1, session_timeout_ms=30_000))
+    ).before
+    assert first.endswith("--add-config streams.num.standby.replicas=1")
+
+
+def test_a_session_that_is_longer_than_brokers_allow_stands_in_the_way_until_the_group_has_it() -> None:
+    facts = replace(FACTS, config=config(session_timeout_ms=120_000))
+    migration = check_migration(facts)
+    (text,) = migration.way
+    assert text.startswith("session_timeout_ms = 120000: the brokers allow 60000 by default")
+    assert "group.streams.max.session.timeout.ms" in text
+    assert "kafka-configs" not in " ".join(migration.before)
+    raised = check_migration(replace(facts, group_settings={"streams.session.timeout.ms": "120000"}))
+    assert raised.way == ()
+    assert "kafka-configs" not in " ".join(raised.before)
 
 
 def test_a_group_that_does_not_exist_and_one_of_another_kind_are_named() -> None:

@@ -267,3 +267,15 @@ def test_the_picture_has_the_members_the_topology_and_the_sentences(assumptions)
     assert "0_0, 0_1, 1_0" in text
     assert "subtopology 1 reads app-by-key-repartition; state in app-totals-changelog (270 offsets)" in text
     assert ("the description has epochs" in text) is assumptions
+
+
+@pytest.mark.parametrize(
+    ("counts", "ends", "size"),
+    [
+        ({"app-totals-changelog": 3}, dict.fromkeys(LOG, 100), "270"),
+        ({"app-totals-changelog": 3}, {LOG[0]: 100}, "?"),
+        ({}, {}, "?"),
+    ],
+)
+def test_a_changelog_has_its_size_while_the_source_topic_is_missing(counts, ends, size):
+    assert f"state in app-totals-changelog ({size} offsets)" in shown(snapshot(counts=counts, ends=ends))

@@ -23,13 +23,15 @@ from tests.status.test_server import serving
 class Shown:
     """A page of a server that answers each request with the next of ``moments``."""
 
-    def __init__(self, browser, status, **options):
+    def __init__(self, browser, status, *, clock=False, **options):
         self.moments = repeat(status)
         self.complaints, self.requests = [], []
         stack = ExitStack()
         self.port, _ = stack.enter_context(serving(lambda: next(self.moments)))
         self.end = stack.close
         self.page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | options))
+        if clock:
+            self.page.clock.install()
         self.page.on("console", lambda said: self.complaints.append(said.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -127,14 +129,27 @@ def test_the_page_updates_itself_and_shows_when_the_worker_does_not_answer(opene
 
 
 def test_the_page_is_paused_and_goes_on(opened):
-    shown = opened(warming())
+    shown = opened(warming(), clock=True)
     shown.page.click("#pause")
     shown.page.wait_for_selector("#fresh.paused")
-    shown.moments = repeat(settled())
+    shown.moments, asked = repeat(settled()), len(shown.requests)
+    shown.page.clock.run_for(20_000)
+    assert len(shown.requests) == asked
     assert shown.page.is_visible("#probing")
     shown.page.click("#pause")
     shown.page.wait_for_selector("#probing", state="hidden")
     assert shown.page.inner_text("#fresh") == "up to date"
+
+
+def test_while_the_page_is_paused_the_worker_is_not_silent(opened):
+    shown = opened(warming(), clock=True)
+    shown.page.click("#pause")
+    shown.end()
+    shown.page.clock.fast_forward("01:00:00")
+    shown.page.click("#pause")
+    shown.page.wait_for_selector("#fresh.stale")
+    assert re.fullmatch("the worker has not answered for [0-5] s", shown.page.inner_text("#fresh"))
+    shown.complaints[:] = [text for text in shown.complaints if "ERR_CONNECTION_REFUSED" not in text]
 
 
 def test_global_tables_are_listed_with_state_and_lag_where_there_are_any(opened):

@@ -120,6 +120,20 @@ STEPS = st.lists(
     1,
     5,
 )
+@example(
+    [
+        ("set", b"a", 5, ""),
+        ("take", b"", 5, ""),
+        ("set", b"b", 1, ""),
+        ("set", b"t", 2, ""),
+        ("set", b"", 3, ""),
+        ("take", b"", 3, ""),
+        ("done", b"", 0, ""),
+        ("take", b"", 12, ""),
+    ],
+    1,
+    5,
+)
 def test_timers_are_those_of_a_dictionary(  # noqa: C901, PLR0912  # a case for each step
     steps: list[tuple[str, bytes, int, str]], ahead: int, at_once: int
 ) -> None:

@@ -42,7 +42,7 @@ from kstreams_assign import (
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.allowed_values import GROUP_PROTOCOLS
 from kstreams_assign.cli import app as command_line
-from kstreams_assign.errors import BrokerUnavailable, ConfigError, RecordRefused
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, RecordRefused
 from kstreams_assign.events import (
     AwaitedTasksEvent,
     EarlyProbingOffEvent,
@@ -285,6 +285,35 @@ def test_a_refused_group_member_gets_the_same_error(guarded: LocalBroker) -> Non
 def test_a_client_with_another_protocol_is_asked_to_check_it(guarded: LocalBroker) -> None:
     with pytest.raises(BrokerUnavailable, match=r"check .* the brokers speak security\.protocol = 'PLAINTEXT'"):
         ClusterAdmin(guarded.bootstrap_servers).reach(1.0)
+
+
+def test_a_group_that_the_user_may_not_describe_is_not_called_absent(guarded: LocalBroker) -> None:
+    command = ["migrate", "hidden", "--to", "streams", "-b", guarded.bootstrap_servers, *as_arguments(client())]
+    answer = CliRunner().invoke(command_line, command)
+    assert isinstance(answer.exception, BrokerError)
+    assert "describe group hidden: " in str(answer.exception)
+    assert "GroupAuthorizationFailed" in str(answer.exception)
+    assert answer.output == ""
+
+
+def test_dead_letters_needs_the_rights_that_the_guide_names_and_says_which_it_lacks(guarded: LocalBroker) -> None:
+    row = "READ and DESCRIBE on the dead-letter topic; DESCRIBE on the group `<application_id>-dead-letters`"
+    assert f"| `dead-letters` | {row} |" in GUIDE.read_text(encoding="utf-8").splitlines()
+    servers, rules, letters = guarded.bootstrap_servers, Rules(guarded.bootstrap_servers), "shop-dead-letters"
+    operator = client("operator")
+    ClusterAdmin(servers, operator).create_topics({letters: 1}, PATIENCE_S)
+    send_words(servers, letters, [(None, b"no letter")], operator)
+    rules.allow(ME, Right("transactional id", letters, "WRITE, DESCRIBE", "--resend"), "", "")
+    rules.allow(ME, Right("topic", letters, "READ, DESCRIBE", ""), "", "")
+    until(lambda: letters in ClusterAdmin(servers, client()).topics(PATIENCE_S))
+    command = ["dead-letters", "shop", "-b", servers, *as_arguments(client())]
+    for option in ([], ["--all"], ["--resend"]):
+        answer = CliRunner().invoke(command_line, [*command, *option])
+        assert isinstance(answer.exception, BrokerError)
+        assert not isinstance(answer.exception, BrokerUnavailable), "the reason, at once"
+        assert "GROUP_AUTHORIZATION_FAILED" in str(answer.exception)
+    rules.allow(ME, Right("group", letters, "DESCRIBE", ""), "", "")
+    until(lambda: CliRunner().invoke(command_line, command).stderr.endswith(f"\n0 dead letters in {letters}\n"))
 
 
 @pytest.fixture(scope="module")

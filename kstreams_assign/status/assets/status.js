@@ -15,6 +15,7 @@
   const shown = new Map(); // id -> the value that it shows: only what changes is rebuilt
   let samples = []; // [time, records in, records out] of the last answers
   let silentSince = null; // when the worker stopped answering
+  let askedAt = 0; // the last time
 
   function element(name, className, ...content) {
     const node = document.createElement(name);
@@ -344,6 +345,9 @@
   }
 
   async function look({ say, isPaused }) {
+    const began = Date.now();
+    if (began - askedAt > ANSWER_MS + 2 * EVERY_MS) silentSince = null; // nothing was asked meanwhile
+    askedAt = began;
     try {
       const answer = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
@@ -353,7 +357,7 @@
       silentSince = null;
       say("", "up to date");
     } catch (error) {
-      silentSince = silentSince || Date.now();
+      silentSince = silentSince || began;
       say("stale", `the worker has not answered for ${span(Date.now() - silentSince)}`);
     }
   }
