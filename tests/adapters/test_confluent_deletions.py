@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -26,10 +25,8 @@ def failures(
 ) -> Mapping[TopicPartition, KStreamsAssignError]:
     """Ask for the deletion, wait for the answer, and return what failed."""
     deletions.delete_before(offsets)
-    deadline = time.monotonic() + PATIENCE_S
-    while deletions.busy:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait(deletions._asked.values(), PATIENCE_S)
+    assert not deletions.busy
     return deletions.failures()
 
 

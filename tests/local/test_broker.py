@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, leftovers
 from kstreams_assign.local.probe import brokers_known
+from tests.adapters.confluent_cluster import until
 
 pytestmark = pytest.mark.broker
 PATIENCE_S = 60.0
@@ -144,6 +145,8 @@ def test_no_record_is_deleted_for_its_age_unless_the_caller_says_so(settings):
 def topic_made(address: str) -> str:
     admin = AdminClient({"bootstrap.servers": address})  # has to outlive its answer
     admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(PATIENCE_S)
+    # The answer may come before the broker knows the topic itself.
+    until(lambda: admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].error, lambda error: error is None)
     return "kept"
 
 
