@@ -163,7 +163,8 @@ def test_a_known_broker_that_asks_for_a_pause_is_not_evaded(manager: KafkaConnec
     assert manager.least_loaded_node() is None
 
 
-def test_members_find_a_broker_that_comes_back_under_another_address(broker: str, tmp_path: Path) -> None:  # noqa: ARG001  # the part
+@pytest.mark.usefixtures("broker")
+def test_members_find_a_broker_that_comes_back_under_another_address(tmp_path: Path) -> None:
     """One of the ``bootstrap_servers`` is the new address; the only address that the brokers named is the old one."""
     group = f"g-{uuid4().hex}"
     with socket.create_server(("127.0.0.1", 0)) as reserved:

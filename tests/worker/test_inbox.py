@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,8 @@ def test_an_order_that_meets_the_close_is_carried_out_and_no_later_one_is_taken(
         assert go_on.wait(60)
         orders.put(order)  # type: ignore[arg-type]
 
-    inbox._orders = SimpleNamespace(put=put, get_nowait=orders.get_nowait, empty=orders.empty)  # type: ignore[assignment]
+    slow: Any = SimpleNamespace(put=put, get_nowait=orders.get_nowait, empty=orders.empty)
+    inbox._orders = slow
     putting = threading.Thread(target=lambda: taken.append(inbox.put(lambda: done.append("first"))))
     closing = threading.Thread(target=inbox.close)
     putting.start()

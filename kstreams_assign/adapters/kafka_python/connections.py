@@ -37,7 +37,6 @@ HANDSHAKE_S = 10.0
 _HANDSHAKE_S = "handshake_s"
 """The attribute of a loop whose connections have another limit than ``HANDSHAKE_S``."""
 
-
 _TLS_FILES = "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"
 
 
