@@ -1,11 +1,13 @@
 """Which process to ask next for a key: events in, effects out, and the clock as an argument.
 
 A search goes in rounds. In a round it asks each process at most once: the first member, the active task's process, the
-standbys' if a lag is allowed, then the other members. Every answer without a value may name newer owners; those of the
-highest generation count. The processes that are left to ask share the time that is left, so one that hangs does not
-take it all; an owner shares it with the other owners only. No share is so short that a healthy process far away could
-not answer. After a round without a value the search pauses, and it ends at its deadline. So it cannot go round in
-circles, however the processes contradict each other. What must not live here: sockets, threads.
+standbys' if a lag is allowed, then the other members. Every answer without a value may name owners; those of the
+highest generation count, whichever process named them. The processes that are left to ask share the time that is left,
+so one that hangs does not take it all; an owner shares it with the other owners only. No share is so short that a
+healthy process far away could not answer. After a round without a value the search pauses, and it ends at its deadline.
+So it cannot go round in circles, however the processes contradict each other.
+
+What must not live here: sockets, threads.
 """
 
 from __future__ import annotations
@@ -130,7 +132,8 @@ class Search:
         self._members = tuple(members)
         self._deadline_ms = deadline_ms
         self._replicas = replicas
-        self._owners: Owners | None = None
+        self._named: dict[str, Owners] = {}
+        """The owners of the highest generation heard of, by the process that named them."""
         self._asked: dict[str, str] = {}
         """In this round: the reason why each did not answer."""
         self._failed: dict[str, str] = {}
@@ -164,9 +167,15 @@ class Search:
         self._only_refused = False
         hint_ms = answer.retry_after_ms
         self._hint_ms = hint_ms if self._hint_ms is None else min(hint_ms, self._hint_ms)
-        newer = answer.owners
-        if newer is not None and (self._owners is None or newer.generation >= self._owners.generation):
-            self._owners = newer
+        if answer.owners is not None:
+            self._note_owners(endpoint, answer.owners)
+
+    def _note_owners(self, endpoint: str, owners: Owners) -> None:
+        newest = max((each.generation for each in self._named.values()), default=owners.generation)
+        if owners.generation > newest:
+            self._named.clear()
+        if owners.generation >= newest:
+            self._named[endpoint] = owners
 
     def _next(self, now_ms: int) -> Effect:
         left_ms = self._deadline_ms - now_ms
@@ -185,11 +194,10 @@ class Search:
         yield from self._members[1:]
 
     def _owners_to_ask(self) -> Iterator[str]:
-        if self._owners is not None:
-            if self._owners.active is not None:
-                yield self._owners.active
-            if self._replicas:
-                yield from self._owners.standbys
+        yield from (owners.active for owners in self._named.values() if owners.active is not None)
+        if self._replicas:
+            for owners in self._named.values():
+                yield from owners.standbys
 
     def _share_ms(self, left_to_ask: Sequence[str], left_ms: int) -> int:
         """Return the time of the first of these. An owner shares with owners only: others cannot have the value."""
@@ -211,6 +219,6 @@ class Search:
         shown = [f"{endpoint or 'this process'}: {text}" for endpoint, text in reasons[:SHOWN_MAX]]
         if len(reasons) > SHOWN_MAX:
             shown.append(f"and {len(reasons) - SHOWN_MAX} more")
-        if self._owners is None or self._owners.active is None:
+        if not any(owners.active is not None for owners in self._named.values()):
             shown.append("no process with the active task and an application_server is known")
         return GiveUp("; ".join(shown), retry_after_ms or self._backoff_ms)

@@ -81,6 +81,8 @@ class _Persisted:
     generation: int = 0
     leader: str = ""
     members: tuple[tuple[JoinedMember, MemberAssignment], ...] = ()
+    missing: frozenset[str] = frozenset()
+    """No part of the records: for ``owns``."""
 
 
 @dataclass
@@ -344,7 +346,10 @@ class Coordinator:
         self._pending.clear()
         self._delayed = False
         self.generation, self.leader = max(kept.generation, 0), kept.leader
-        self.seats = {said.member_id: Seat(said, assignment=assignment) for said, assignment in kept.members}
+        self.seats = {
+            said.member_id: Seat(said, assignment=assignment, missing=said.member_id in kept.missing)
+            for said, assignment in kept.members
+        }
         self.phase = GroupPhase.STABLE if self.seats else GroupPhase.EMPTY
         self._start_sessions()
 
@@ -362,7 +367,8 @@ class Coordinator:
 
     def _persist(self) -> None:
         members = tuple((seat.said, seat.assignment) for seat in self.seats.values())
-        self._persisted = _Persisted(self.generation, self.leader, members)
+        missing = frozenset(member for member, seat in self.seats.items() if seat.missing)
+        self._persisted = _Persisted(self.generation, self.leader, members, missing)
 
     @property
     def away(self) -> bool:

@@ -106,6 +106,10 @@ def test_a_static_member_that_does_not_join_in_time_stays_and_owns_nothing_until
     task = TaskId(0, 0)
     assert set(group.coordinator.seats) == {first, second}
     assert (group.coordinator.owns(first, task), group.coordinator.owns(second, task)) == (True, False)
+    group.sync(first, instance="a")
+    group.coordinator.move(1)
+    group.wait(1)
+    assert (group.coordinator.owns(first, task), group.coordinator.owns(second, task)) == (True, False)
     group.join(first, "a", user_data=b"3")
     group.join(second, "b")
     assert group.coordinator.owns(second, task)
