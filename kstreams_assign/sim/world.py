@@ -131,6 +131,7 @@ class World:
         if fault.kind == "move_coordinator":
             self.log("fault", None, fault)
             self.group.move(fault.lasts_ms)
+            self.watch.moved()
         elif (process := self.places[fault.slot]) is not None:
             self.log("fault", process, fault)
             self._inflict(fault, process)

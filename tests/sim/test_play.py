@@ -216,6 +216,14 @@ def test_the_bandwidth_that_a_partition_near_its_end_does_not_need_goes_to_the_o
     }
 
 
+@pytest.mark.parametrize(("seed", "exactly_once"), [(330_007_239, True), (330_023_012, False)])
+def test_a_group_that_moves_knows_who_was_out_and_takes_back_members_put_out_in_a_generation_not_stored(
+    seed, exactly_once
+):
+    """A static member missed a generation that was stored; another member one that was not."""
+    assert list(play(Script.draw(seed, faults=True, exactly_once=exactly_once)).violations) == []
+
+
 @pytest.mark.parametrize("seed", [21_528, 24_704])
 def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them(seed):
     """Tasks that were still in its table were reported as running, closed, and removed with a delay of 0."""

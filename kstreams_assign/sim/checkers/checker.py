@@ -97,6 +97,9 @@ class Checker:
         None: it does not say what is owned.
         """
 
+    def moved(self) -> None:
+        """The group has moved to another broker. It is as last persisted."""
+
     def removed(self, member: str) -> None:
         """The coordinator of a streams group removes a member that left, or was silent."""
 

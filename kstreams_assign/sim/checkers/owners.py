@@ -60,7 +60,8 @@ class FencedIsSilent(Checker):
     """Once a member has begun a task, its changelog takes no records of the previous owner.
 
     A member that is out of the group may begin a task before it drops all, as long as it writes nothing. It may have
-    sent its next JoinGroup by then, but a member without a generation owns no task.
+    sent its next JoinGroup by then, but a member without a generation owns no task. The broker that the group moves to
+    may not know that it was out.
     """
 
     invariant = "no processing and no commit by a fenced member"
@@ -69,12 +70,33 @@ class FencedIsSilent(Checker):
         super().__init__()
         self._began: dict[TaskId, Process] = {}
         self._works: dict[TaskId, int] = {}
+        self._began_outside: dict[TaskId, tuple[Process, int]] = {}
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
+        if self._owns(process, task):
+            self._begin(process, task, min(at.values()))
+        else:
+            self._began_outside[task] = process, min(at.values())
+
+    def _owns(self, process: Process, task: TaskId) -> bool:
         client = process.membership.client
-        if self.world.group.owns(client.member_id, task) and client.generation != NO_GENERATION:
-            self._began[task] = process
-            self._works[task] = min(at.values())
+        return self.world.group.owns(client.member_id, task) and client.generation != NO_GENERATION
+
+    def _begin(self, process: Process, task: TaskId, work: int) -> None:
+        self._began[task], self._works[task] = process, work
+        self._began_outside.pop(task, None)
+
+    def stopped(self, process: Process, task: TaskId) -> None:
+        if task in self._began_outside and self._began_outside[task][0] is process:
+            del self._began_outside[task]
+
+    def lost(self, process: Process) -> None:
+        self._began_outside = {task: began for task, began in self._began_outside.items() if began[0] is not process}
+
+    def moved(self) -> None:
+        for task, (process, work) in list(self._began_outside.items()):
+            if self._owns(process, task):
+                self._begin(process, task, work)
 
     def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:
         owner = self._began.get(task)
