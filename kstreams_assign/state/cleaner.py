@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kstreams_assign.errors import StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.failures import RepeatedFailures
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
 
@@ -43,7 +44,7 @@ class Cleaner:
         self._delay_ms = state_cleanup_delay_ms
         self._on_recreated = on_recreated
         self._empty_trash = empty_trash or directory.trash.empty
-        self._last_error = ""
+        self._failures = RepeatedFailures()
 
     def empty_trash(self) -> None:
         """Delete, at start, folders whose removal a crash interrupted."""
@@ -63,11 +64,9 @@ class Cleaner:
         except StateDirectoryLocked:
             raise
         except (OSError, StateError) as error:
-            if str(error) != self._last_error:
-                _log.warning("the state directory is not cleaned, the next run tries again: %s", error)
-            self._last_error = str(error)
+            self._failures.add(self._directory.path, "is not cleaned, the next run tries again", error)
             return []
-        self._last_error = ""
+        self._failures.end(self._directory.path)
         return retired
 
     def _run(self) -> list[TaskId] | None:

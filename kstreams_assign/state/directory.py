@@ -28,6 +28,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -40,8 +41,12 @@ from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
 _log = logging.getLogger(__name__)
 
-JAVA_PROCESS_FILE, JAVA_CHECKPOINT_FILE = "kafka-streams-process-metadata", ".checkpoint"
-"""What Java's ``StateDirectory`` has in an application's folder, and in that of a task."""
+JAVA_STATE = ("kafka-streams-process-metadata", "*_*/.checkpoint", "*_*/.lock", "*_*/rocksdb")
+"""What only Java has in an application's folder and in those of its tasks (Kafka: ``StateDirectory``).
+
+Old releases have a lock in each task's folder in place of the process file, and under exactly once no checkpoint while
+a task runs.
+"""
 
 
 class StateDirectory:
@@ -49,7 +54,7 @@ class StateDirectory:
 
     ``clock_ms`` is monotonic; ``wall_ms`` is for the journal. The process id is derived from ``process_name`` if there
     is one. Raises ``StateDirectoryLocked`` if another process has the directory, ``StateError`` if it cannot be created
-    or locked, or has state of a Java application, ``ConfigError`` for an application id that cannot be a folder's name.
+    or locked, or has state of a Java application, ``ConfigError`` as ``application_folder`` does.
     """
 
     def __init__(
@@ -61,7 +66,7 @@ class StateDirectory:
         wall_ms: Callable[[], int] = wall_clock_ms,
         process_name: str | None = None,
     ) -> None:
-        self.path = root / _folder_name(application_id)
+        self.path = application_folder(root, application_id)
         self._clock_ms = clock_ms
         self._process_name = process_name
         self._guard = threading.Lock()
@@ -288,7 +293,7 @@ def refuse_java(folder: Path) -> None:
 
     Java locks the same file by another kind of lock, so neither sees the other, and each deletes the other's tasks.
     """
-    for file in (*folder.glob(JAVA_PROCESS_FILE), *folder.glob(f"*_*/{JAVA_CHECKPOINT_FILE}")):
+    for file in chain.from_iterable(map(folder.glob, JAVA_STATE)):
         raise StateError(
             f"the state directory {folder.absolute()} has state of a Java application ({file.relative_to(folder)}); "
             "choose another state_dir"
@@ -298,9 +303,15 @@ def refuse_java(folder: Path) -> None:
 def application_folder(root: Path, application_id: str) -> Path:
     """Return an application's directory.
 
-    Raises ``ConfigError`` for an application id that cannot be a folder's name.
+    Raises ``ConfigError`` for an application id that cannot be a folder's name, and for a path that is not UTF-8, which
+    RocksDB cannot open.
     """
-    return root / _folder_name(application_id)
+    folder = root / _folder_name(application_id)
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as cause:
+        raise ConfigError(f"the state directory {str(folder)!r}: it must be UTF-8; choose another state_dir") from cause
+    return folder
 
 
 def replay(journal: Journal, folder: Path, process_id: uuid.UUID | None, opener: str) -> None:
@@ -345,7 +356,7 @@ def holder_of(root: Path, application_id: str) -> int | None:
     Raises ``ConfigError`` for a directory that does not exist, for one that this user may not read, and for a holder
     on another host.
     """
-    path = root / _folder_name(application_id)
+    path = application_folder(root, application_id)
     try:
         with _looking_as_another_user(path):
             other = holder(path)

@@ -13,7 +13,6 @@ not belong here.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import threading
 import time
@@ -21,9 +20,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from kstreams_assign.state.failures import RepeatedFailures
 from kstreams_assign.state.journal_lines import JournalContents, Line, from_iso, iso, read_line, replay_lines
-
-_log = logging.getLogger(__name__)
 
 JOURNAL_FILE = "journal"
 ALIVE_FILE = "alive"
@@ -69,6 +67,7 @@ class Journal:
         self._size = 0
         self._size_max = SIZE_MAX_BYTES
         self._behind = True
+        self._failures = RepeatedFailures()
 
     @property
     def process_id(self) -> UUID | None:
@@ -144,18 +143,15 @@ class Journal:
                 self._catch_up()
             if self._behind:  # the journal on the disk still relies on the old time
                 return
-            now_ms = self._wall_ms()
+            now_ms, path = self._wall_ms(), self._folder / ALIVE_FILE
             try:
                 if self._alive_file is None:
-                    self._alive_file = os.open(self._folder / ALIVE_FILE, os.O_WRONLY | os.O_CREAT, 0o640)
+                    self._alive_file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o640)
                 os.pwrite(self._alive_file, f"{iso(now_ms)}\n".encode(), 0)
             except OSError as error:
-                _log.warning(
-                    "%s cannot be written, the next heartbeat tries again: %s",
-                    (self._folder / ALIVE_FILE).absolute(),
-                    error,
-                )
+                self._failures.add(path, "cannot be written, the next heartbeat tries again", error)
             else:
+                self._failures.end(path)
                 self._alive_ms = now_ms
 
     def renew(self) -> None:
@@ -215,15 +211,14 @@ class Journal:
             raise
         if self._file is not None:
             os.close(self._file)
+        self._failures.end(path)
         self._file, self._size, self._behind = file, len(text), False
         self._size_max = max(SIZE_MAX_BYTES, 2 * self._size)
         return file
 
     def _note_failure(self, error: OSError) -> None:
         """Rewrite the file with the next line, as the last line may be torn."""
-        if not self._behind or self._file is None:
-            path = (self._folder / JOURNAL_FILE).absolute()
-            _log.warning("%s cannot be written, the next line tries again: %s", path, error)
+        self._failures.add(self._folder / JOURNAL_FILE, "cannot be written, the next line tries again", error)
         self._behind = True
 
 

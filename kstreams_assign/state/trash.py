@@ -1,7 +1,8 @@
 """Removal in two steps: a fast rename into the trash, and the deletion of the bytes, which may take long.
 
 A folder in the trash counts as removed: it is never read, and one that a crash left there is deleted at the next start.
-Only entries that the journal records as retired are deleted; a warning names any other.
+Only entries that the journal records as retired are deleted; a warning names any other. Of a folder that is
+a link to another disk only the link is deleted: what it leads to lies outside of the state directory.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import threading
 from itertools import count
 from pathlib import Path
 
+from kstreams_assign.state.failures import RepeatedFailures
 from kstreams_assign.state.journal import Journal, sync_folder
 
 _log = logging.getLogger(__name__)
 
 TRASH_FOLDER = ".trash"
+_STAYS = "cannot be moved to the trash, so it stays"
 
 
 class Trash:
@@ -30,6 +33,7 @@ class Trash:
         self._numbering = threading.Lock()
         self._numbers = count()  # so no name is given twice, also to threads that ask at the same time
         self._named: set[str] = set()
+        self._failures = RepeatedFailures()
 
     def take(self, folder: Path, why: str) -> bool:
         """Record the removal and move the folder; False if it is missing or cannot be moved.
@@ -45,11 +49,12 @@ class Trash:
         None: it is missing or cannot be moved. Waits for the disk. Call ``move`` or ``spare`` afterwards.
         """
         if not os.path.lexists(folder):
+            self._failures.end(folder)
             return None
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
-            _log.warning("%s cannot be moved to the trash, so it stays: %s", folder.absolute(), error)
+            self._failures.add(folder, _STAYS, error)
             return None
         with self._numbering:
             names = (f"{folder.name}.{number}" for number in self._numbers)
@@ -59,11 +64,19 @@ class Trash:
     def move(self, folder: Path, place: str) -> bool:
         """Rename the folder into the trash; False if that fails, which the journal records."""
         try:
+            target = os.path.realpath(folder) if folder.is_symlink() else None
             folder.rename(self.path / place)
         except OSError as error:
             self.spare(place, str(error))
-            _log.warning("%s cannot be moved to the trash, so it stays: %s", folder.absolute(), error)
+            self._failures.add(folder, _STAYS, error)
             return False
+        self._failures.end(folder)
+        if target is not None:
+            _log.warning(
+                "%s was a link to %s: that folder stays, delete it by hand if nothing needs it",
+                folder.absolute(),
+                target,
+            )
         return True
 
     def spare(self, place: str, why: str) -> None:
@@ -78,7 +91,12 @@ class Trash:
             if doomed:  # the renames come first, or a power cut could bring back half a folder
                 sync_folder(self.path.parent)
             for entry in doomed:
-                if _delete(entry):
+                try:
+                    _delete(entry)
+                except OSError as error:
+                    self._failures.add(entry, "cannot be deleted, the next run tries again", error)
+                else:
+                    self._failures.end(entry)
                     self._journal.delete(entry.name)
             for entry in entries:
                 if entry not in doomed and entry.name not in self._named:
@@ -86,13 +104,8 @@ class Trash:
                     _log.warning("%s stays: the journal has no record of it; delete it by hand", entry.absolute())
 
 
-def _delete(folder: Path) -> bool:
-    try:
-        if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)
-        else:
-            folder.unlink()
-    except OSError as error:
-        _log.warning("%s cannot be deleted, the next run tries again: %s", folder.absolute(), error)
-        return False
-    return True
+def _delete(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()

@@ -2,8 +2,8 @@
 
 Pure rules on store names and changelog settings; calls to a broker do not belong here. Nothing on the wire names a
 store's kind. Its changelog's settings do, as Java gives each kind its own (Kafka: ``WindowedChangelogTopicConfig``,
-``VersionedChangelogTopicConfig``), and so do the names that the DSL generates. A store with headers (KIP-1271) shows
-only in its changelog's records: the records of all other kinds have no headers (KIP-244).
+``VersionedChangelogTopicConfig``), and so do the names that the DSL generates. A store with headers (KIP-1271), and the
+buffer of a suppression that the application names, show only in the headers of the changelog's records (KIP-244).
 """
 
 from __future__ import annotations
@@ -18,20 +18,27 @@ SUPPORTED_KINDS: Mapping[str, bool] = {"key_value": False, "timestamped_key_valu
 
 UNSUPPORTED_KINDS = ("windowed", "timestamped_windowed", "session", "versioned_key_value", "key_value_with_headers")
 
-_WINDOWS = "a window store of a join"
+_WINDOWS, _JOIN_BUFFER = "a window store of a join", "the buffer of a join with a table"
+_SUPPRESSION = "the buffer of a suppression"
 _NAMES: Mapping[str, str] = {
     "KSTREAM-JOINTHIS-": _WINDOWS,
     "KSTREAM-JOINOTHER-": _WINDOWS,
     "KSTREAM-OUTERTHIS-": _WINDOWS,
     "KSTREAM-OUTEROTHER-": _WINDOWS,
     "KSTREAM-OUTERSHARED-": "the list of a join's records without a partner",
-    "KTABLE-SUPPRESS-STATE-STORE-": "the buffer of a suppression",
+    "KSTREAM-JOIN-": _JOIN_BUFFER,
+    "KSTREAM-LEFTJOIN-": _JOIN_BUFFER,
+    "KTABLE-SUPPRESS-STATE-STORE-": _SUPPRESSION,
 }
 """Prefix of a store name that Java's DSL generates -> what the store is."""
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
-CONSISTENCY_HEADERS = frozenset({"v", "c"})
+VERSION, POSITION = "v", "c"
 """Headers that any Java store writes for consistent reads (Kafka: ``ChangelogRecordDeserializationHelper``)."""
+CONSISTENCY = b"\0"
+"""The version beside a position."""
+BUFFER_FORMATS = (b"\1", b"\2", b"\3")
+"""Versions that only buffers of suppressions have (Kafka: ``InMemoryTimeOrderedKeyValueChangeBuffer``)."""
 _SHARED = "Only key-value stores, plain or timestamped, can be shared with Java"
 
 
@@ -72,14 +79,19 @@ def refuse_foreign_stores(
         raise ConfigError(f"topology: {listed}. {_SHARED}")
 
 
-def refuse_headers(topic: str, store: str, names: Collection[str]) -> None:
-    """Raise ``ConfigError``, naming the store, if its changelog has headers (``names``) that would be lost."""
-    if strange := sorted({*names} - CONSISTENCY_HEADERS):
+def refuse_headers(topic: str, store: str, headers: Collection[tuple[str, bytes | None]]) -> None:
+    """Raise ``ConfigError``, naming the store, if its changelog has headers that would be lost or are of a buffer."""
+    if version := next((value for name, value in headers if name == VERSION and value in BUFFER_FORMATS), None):
         raise ConfigError(
-            f"topology: store {store!r}: {topic} has records with headers ({', '.join(strange)}), as changelogs of "
-            f"stores with "
-            f"headers have; they would be lost. {_SHARED} (if the producers add these headers to every record, as for "
-            f"tracing: set drop_headers for this store)"
+            f"topology: store {store!r}: {topic} has records with the header {VERSION} = {version!r}, as changelogs of "
+            f"{_SUPPRESSION} have. {_SHARED}"
+        )
+    lost = {name for name, value in headers if name != POSITION and (name, value) != (VERSION, CONSISTENCY)}
+    if lost:
+        raise ConfigError(
+            f"topology: store {store!r}: {topic} has records with headers ({', '.join(sorted(lost))}), as changelogs "
+            f"of stores with headers have; they would be lost. {_SHARED} (if the producers add these headers to every "
+            f"record, as for tracing: set drop_headers for this store)"
         )
 
 

@@ -156,12 +156,23 @@ def test_records_with_headers_are_refused_where_there_may_be_none(broker, admin)
 
     write(other, [("origin", b"here")])
     write(totals, None)
-    write(totals, [("v", b"0"), ("c", b"")])
+    write(totals, [("v", b"\0"), ("c", b"")])
     at, elsewhere = TopicPartition(totals, 0), TopicPartition(other, 0)
     reader.add({at: 0, elsewhere: 0})
     Collected(reader).until_next({at: 2, elsewhere: 1})
     write(totals, [("origin", b"here")])
     with pytest.raises(ConfigError, match=rf"store 'totals': {totals} has records with headers \(origin\)"):
+        until(lambda: reader.poll(0.2), lambda _: False)
+    reader.close()
+
+
+def test_the_buffer_of_a_java_suppression_is_refused_at_its_first_record(broker, admin):
+    """Java writes only the version beside a buffered value, and nothing beside a tombstone."""
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put_with_headers(broker, at, [(b"a", []), (b"b", [("v", b"\3")])])
+    reader = ConfluentChangelogReader(broker, group_id="g", admin=admin, bare={at.topic: "late-store"})
+    reader.add({at: 0})
+    with pytest.raises(ConfigError, match=r"store 'late-store': .* the buffer of a suppression"):
         until(lambda: reader.poll(0.2), lambda _: False)
     reader.close()
 

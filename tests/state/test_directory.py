@@ -142,6 +142,14 @@ def test_an_application_id_that_names_no_folder_is_refused(tmp_path, clock, name
         StateDirectory(tmp_path, name, clock_ms=clock)
 
 
+@pytest.mark.parametrize(("root", "application_id"), [("caf\udce9", "app"), ("state", "app\udce9")])
+def test_a_path_that_rocksdb_cannot_take_is_refused_before_it_is_created(tmp_path, clock, root, application_id):
+    """Python writes a byte that is not UTF-8 as a lone surrogate."""
+    with pytest.raises(ConfigError, match=r"udce9.*: it must be UTF-8"):
+        StateDirectory(tmp_path / root, application_id, clock_ms=clock)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_root_that_is_a_file_is_a_state_error(tmp_path, clock):
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="cannot be used"):
@@ -244,7 +252,7 @@ def test_a_damaged_folder_is_discarded_while_its_task_stays_locked(opened, make_
     assert (directory.task_path(T1) / "data").exists()
 
 
-def test_a_folder_behind_a_link_is_let_go_without_touching_what_it_points_to(opened, tmp_path):
+def test_a_folder_behind_a_link_is_let_go_without_touching_what_it_points_to_and_is_named(opened, tmp_path, caplog):
     directory = opened()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "data").touch()
@@ -253,6 +261,8 @@ def test_a_folder_behind_a_link_is_let_go_without_touching_what_it_points_to(ope
     directory.trash.empty()
     assert list(directory.trash.path.iterdir()) == []
     assert (tmp_path / "elsewhere" / "data").exists()
+    (message,) = caplog.messages
+    assert message.startswith(f"{directory.task_path(T1)} was a link to {tmp_path / 'elsewhere'}: that folder stays")
 
 
 def test_closing_with_tasks_in_use_is_named(opened, caplog):

@@ -1,6 +1,8 @@
 """A folder that a Java application uses is left alone: the two locks of the same file do not see each other.
 
-Java's file names: ``StateDirectory.PROCESS_FILE_NAME`` and ``StateManagerUtil.CHECKPOINT_FILE_NAME``.
+Java's names: ``StateDirectory.PROCESS_FILE_NAME`` (not in 2.4), ``StateDirectory.LOCK_FILE_NAME`` (up to 2.7 also in a
+task's folder), ``StateManagerUtil.CHECKPOINT_FILE_NAME`` (under exactly once not while a task runs), and the parent
+of the stores in ``RocksDBStore.openDB``.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.cleaner import Cleaner
@@ -17,7 +20,7 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
 
-FILES = ["kafka-streams-process-metadata", "0_1/.checkpoint"]
+FILES = ["kafka-streams-process-metadata", "0_1/.checkpoint", "0_1/.lock", "0_1/rocksdb"]
 REFUSED = r"the state directory \S+/app has state of a Java application \({}\); choose another state_dir"
 
 
@@ -54,6 +57,14 @@ def test_nothing_is_cleaned_after_a_java_application_has_begun_to_use_the_direct
     assert directory.has_folder(TaskId(0, 1))
     assert [record.message for record in caplog.records if "Java" in record.message] == caplog.messages
     assert len(caplog.messages) == 1
+
+
+def test_a_store_of_ours_is_not_taken_for_javas(opened):
+    directory = opened()
+    open_task_stores(directory.lock_task(TaskId(0, 1)), ["counts"]).close()
+    directory.release_task(TaskId(0, 1))
+    directory.close()
+    assert opened().tasks_on_disk() == [TaskId(0, 1)]
 
 
 def test_a_directory_of_another_java_application_beside_it_does_not_matter(opened, tmp_path):

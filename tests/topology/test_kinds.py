@@ -57,6 +57,8 @@ def test_a_key_value_stores_settings_pass_and_other_topics_are_ignored() -> None
         "KSTREAM-JOINTHIS-0000000004-store",
         "KSTREAM-OUTEROTHER-0000000005-store",
         "KSTREAM-OUTERSHARED-0000000004-store",
+        "KSTREAM-JOIN-0000000007-Buffer",
+        "KSTREAM-LEFTJOIN-0000000007-Buffer",
         "KTABLE-SUPPRESS-STATE-STORE-0000000009",
     ],
 )
@@ -71,14 +73,30 @@ def test_aggregates_of_javas_dsl_are_key_value_stores() -> None:
 
 def test_headers_in_a_changelog_are_refused_naming_the_store_the_headers_and_the_setting() -> None:
     with pytest.raises(ConfigError) as refused:
-        refuse_headers("app-totals-changelog", "totals", {"v", "origin", "trace"})
+        refuse_headers("app-totals-changelog", "totals", {("v", b"\0"), ("origin", b"here"), ("trace", None)})
     message = str(refused.value)
     assert "store 'totals': app-totals-changelog has records with headers (origin, trace)" in message
     assert "set drop_headers for this store" in message
 
 
 def test_headers_that_java_writes_for_consistent_reads_are_ignored() -> None:
-    refuse_headers("app-totals-changelog", "totals", {"v", "c"})
+    refuse_headers("app-totals-changelog", "totals", {("v", b"\0"), ("c", b"position"), ("c", None)})
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_the_buffer_of_a_suppression_that_has_a_name_of_its_own_is_recognized_by_its_version(version: int) -> None:
+    with pytest.raises(ConfigError) as refused:
+        refuse_headers("app-late-store-changelog", "late-store", {("v", bytes([version])), ("vh.old", b"")})
+    message = str(refused.value)
+    assert "store 'late-store': app-late-store-changelog has records with the header v = " in message
+    assert "the buffer of a suppression" in message
+    assert "drop_headers" not in message
+
+
+@pytest.mark.parametrize("value", [None, b"", b"0", b"\x09", b"\0\0"])
+def test_a_header_v_with_any_other_value_is_a_header_that_would_be_lost(value: bytes | None) -> None:
+    with pytest.raises(ConfigError, match=r"records with headers \(v\), .* set drop_headers"):
+        refuse_headers("app-totals-changelog", "totals", {("v", value)})
 
 
 def test_only_changelogs_that_belong_to_a_store_alone_must_be_without_headers() -> None:

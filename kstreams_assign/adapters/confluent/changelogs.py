@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import cast
@@ -207,11 +208,11 @@ def _by_partition(
 def _refuse_headers(topic: str, store: str, messages: list[Message]) -> None:
     """One call for each record, in C, of which nearly all have none."""
     try:
-        headers, names = list(filter(None, map(headers_of, messages))), set[str]()
+        headers, more = list(filter(None, map(headers_of, messages))), []
     except SystemError:
-        headers, names = list(filter(None, readable_headers(messages))), {"a name that is not UTF-8"}
-    if headers or names:
-        refuse_headers(topic, store, names.union(name for of_record in headers for name, _ in of_record))
+        headers, more = list(filter(None, readable_headers(messages))), [[("a name that is not UTF-8", None)]]
+    if headers or more:
+        refuse_headers(topic, store, set(chain(*headers, *more)))
 
 
 def _values(messages: list[Message]) -> Iterable[bytes | None]:
