@@ -215,7 +215,10 @@ def main() -> None:
 
 
 def _fail(error: KStreamsAssignError) -> NoReturn:
-    typer.echo(f"kstreams-assign: {error}", err=True)
+    """End with the error, whose text may have names that other members chose."""
+    from kstreams_assign.insight.record_text import printable
+
+    typer.echo(printable(f"kstreams-assign: {error}", keep="\n\t"), err=True)
     sys.exit(exit_status(type(error)))
 
 

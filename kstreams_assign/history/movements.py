@@ -2,8 +2,8 @@
 
 A commit names no member, only its place in the topic shows whose it is: before the record of a generation commit the
 owners of the generation before, after it its own. So a movement waits for the first commit behind it. Its row is
-written once: with that commit, or without a gap where the task's next movement, the end of the group or
-``GAP_WAIT_MS`` comes first. A silence in which no input waited is no gap (``idle``).
+written once: with that commit, or without a gap where the task's next movement or the end of the group comes first, or
+where the commit comes over ``GAP_WAIT_MS`` after the movement. A silence in which no input waited is no gap (``idle``).
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def commit(memory: Memory, partition: str, time_ms: int, offset: int) -> Rows:
 
 def _gap_ms(memory: Memory, movement: Pending, time_ms: int) -> int | None:
     """From the old owner's last commit to the new owner's first, at ``time_ms``."""
-    if movement.last_commit_ms is None:
+    if movement.last_commit_ms is None or is_overdue(movement.row[TIME_MS], time_ms):
         return None
     process, assigned_ms, assigned_offset = (movement.row[column] for column in (TO_PROCESS, TIME_MS, OFFSET))
     if movement.row[WARM] and idle_after(memory, process, assigned_ms, assigned_offset):
@@ -175,11 +175,16 @@ def _gap_ms(memory: Memory, movement: Pending, time_ms: int) -> int | None:
     return gap_between(movement.last_commit_ms, time_ms)
 
 
+def is_overdue(moved_ms: int, now_ms: int) -> bool:
+    """Whether a movement of ``moved_ms`` has waited too long for a commit as of a record of ``now_ms``."""
+    return moved_ms + GAP_WAIT_MS < now_ms
+
+
 def expired(memory: Memory, now_ms: int) -> Rows:
     """Return the movements that have waited too long as of a record of ``now_ms``; they are in the order of time."""
-    if not memory.pending or memory.pending[0].row[TIME_MS] + GAP_WAIT_MS >= now_ms:
+    if not memory.pending or not is_overdue(memory.pending[0].row[TIME_MS], now_ms):
         return []
-    overdue = [movement for movement in memory.pending if movement.row[TIME_MS] + GAP_WAIT_MS < now_ms]
+    overdue = [movement for movement in memory.pending if is_overdue(movement.row[TIME_MS], now_ms)]
     return without_gap(memory, overdue)
 
 

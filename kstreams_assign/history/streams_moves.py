@@ -17,7 +17,7 @@ from kstreams_assign.history.idle import (
     idle_after,
     last_commit_of,
 )
-from kstreams_assign.history.movements import GAP_WAIT_MS, held_between
+from kstreams_assign.history.movements import held_between, is_overdue
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.streams_memory import CurrentTasks, StreamsMemory, StreamsMove
 
@@ -112,7 +112,11 @@ def commit_of_streams(memory: StreamsMemory, partition: str, time_ms: int, offse
     for move in memory.moves:
         if not move.settled and partition in move.inputs:
             move.settled = True
-            if move.last_commit_ms is not None and not _idle_after(memory, move):
+            if (
+                move.last_commit_ms is not None
+                and not is_overdue(move.taken_ms, time_ms)
+                and not _idle_after(memory, move)
+            ):
                 move.gap_ms = gap_between(move.last_commit_ms, time_ms)
     memory.commits[partition] = [time_ms, offset]
 
@@ -133,7 +137,7 @@ def settle(moves: Iterable[StreamsMove]) -> None:
 
 def settle_overdue(memory: StreamsMemory, now_ms: int) -> None:
     """Settle the movements that have waited for a commit for too long."""
-    settle(move for move in memory.moves if move.taken_ms + GAP_WAIT_MS < now_ms)
+    settle(move for move in memory.moves if is_overdue(move.taken_ms, now_ms))
 
 
 def settled_moves(memory: StreamsMemory) -> list[StreamsMove]:

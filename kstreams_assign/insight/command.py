@@ -45,8 +45,11 @@ def inspect(
 
     Example: kstreams-assign inspect orders-app -b localhost:9092 --watch
     """
+    from kstreams_assign.errors import ConfigError
     from kstreams_assign.insight import inspect as work
 
+    if watch and save is not None:
+        raise ConfigError("--save: keeps one snapshot; leave out --watch")
     wanted = work.asked(group, bootstrap_servers, topology, settings or (), client or (), timeout_s)
     if watch:
         work.watch(wanted, as_json=as_json, assumptions=assumptions)

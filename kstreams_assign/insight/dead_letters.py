@@ -24,7 +24,7 @@ from kstreams_assign.adapters.confluent import CommittedOffsets, TopicReader, Tr
 from kstreams_assign.adapters.confluent.group_rights import refuse_hidden_group
 from kstreams_assign.errors import ConfigError, DeliveryFailed, RecordRefused
 from kstreams_assign.group.values import MemberId
-from kstreams_assign.insight.record_text import as_facts, readable
+from kstreams_assign.insight.record_text import as_facts, printable, readable
 from kstreams_assign.insight.topics import Cluster, Reading, existing_partitions, records_until_end
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.dead_letters import DeadLetter, read_dead_letter
@@ -74,7 +74,7 @@ def list_letters(asked: Asked) -> None:
         causes[letter.failure.kind] += 1
         print(_fact(record, letter) if asked.as_json else _line(letter))
     for cause, count in causes.most_common():
-        print(f"{count:,} of {readable(cause.encode())}", file=sys.stderr)
+        print(f"{count:,} of {printable(cause)}", file=sys.stderr)
     _print_strangers(asked, strangers)
     if not asked.sent_too:
         unknown = {at: time_ms for at, time_ms in first_times_ms.items() if at not in sent_to}
@@ -113,7 +113,7 @@ def resend(asked: Asked) -> int:
                 sent, left = sent + sent_now, left + len(refused)
                 for letter, why in refused:
                     where = f"{letter.topic}-{letter.partition} offset {letter.offset}"
-                    print(f"{where}: not sent again: {why}", file=sys.stderr)
+                    print(printable(f"{where}: not sent again: {why}"), file=sys.stderr)
             print(f"{_letters(sent)} sent again", file=sys.stderr)
     if asked.as_json:
         print(json.dumps({"topic": asked.topic, "sent": sent, "not_sent": left}))
@@ -293,12 +293,9 @@ def _fact(record: Record, letter: DeadLetter) -> str:
 def _line(letter: DeadLetter) -> str:
     source = letter.record
     lacks = f" (lacks {letter.left_out})" if letter.left_out else ""
-    reason = readable(letter.failure.text.encode())
     where = f"offset {source.offset}" if source.offset >= 0 else "(an output)"
-    return (
-        f"{source.topic}-{source.partition} {where}: {reason}{lacks}\n"
-        f"    {readable(source.key)} = {readable(source.value)}"
-    )
+    head = printable(f"{source.topic}-{source.partition} {where}: {letter.failure.text}{lacks}")
+    return f"{head}\n    {readable(source.key)} = {readable(source.value)}"
 
 
 def _print_strangers(asked: Asked, strangers: int) -> None:

@@ -21,6 +21,7 @@ from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
 from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.insight.client_logs import without_client_logs
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import STABLE, DescribedMember, GroupSnapshot
 from kstreams_assign.observe.streams_snapshot import StreamsSnapshot, changelog_partitions, topics_of
@@ -248,7 +249,7 @@ def name_groups(wanted: str, groups: Collection[str]) -> str:
         return "there are no groups yet"
     closest = sorted(groups, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
     more = len(groups) - GROUPS_NAMED_MAX
-    names = ", ".join(closest[:GROUPS_NAMED_MAX])
+    names = printable(", ".join(closest[:GROUPS_NAMED_MAX]))
     return f"the groups there are: {names}{f' and {more:,} more' if more > 0 else ''}"
 
 

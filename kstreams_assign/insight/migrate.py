@@ -11,6 +11,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
 from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.observe.migration import Migration, MigrationFacts, check_migration
 from kstreams_assign.topology.internal import internal_topics_of
 
@@ -91,7 +92,11 @@ def as_lines(facts: MigrationFacts, migration: Migration) -> list[str]:
     }
     return [
         head,
-        *(line for title, texts in parts.items() for line in (f"{title}:", *(f" - {text}" for text in texts))),
+        *(
+            line
+            for title, texts in parts.items()
+            for line in (f"{title}:", *(f" - {printable(text)}" for text in texts))
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Records as text: from a line to key and value, and from key and value to something readable.
+"""Records as text: from a line to key and value, and from what others wrote to something readable.
 
 What must not live here: reading, writing, printing.
 """
@@ -25,8 +25,14 @@ def readable(data: bytes | None) -> str:
     """Return UTF-8 text as it is; other bytes and control characters as Python writes them (``\\x00``, ``\\n``)."""
     if data is None:
         return NO_BYTES
-    text = data.decode("utf-8", "backslashreplace")
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return printable(data.decode("utf-8", "backslashreplace"))
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Escape what a terminal might obey: characters that are neither printable nor in ``keep``."""
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
+    )
 
 
 def as_facts(record: Record) -> dict[str, Any]:

@@ -1,19 +1,21 @@
 """A description to look at: a table of processes, then sentences, then assumptions.
 
-Nothing is worked out here.
+Nothing is worked out here. Text that may have a name of the group or of its members goes through ``printable``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.model import NO_PROBE_MS, TaskId
 from kstreams_assign.observe.decoded import DecodedProcess
 from kstreams_assign.observe.describe import Description
@@ -23,6 +25,8 @@ from kstreams_assign.observe.reasons import first, process_names, reasons, span
 CELL_TASKS = 24
 NAME_WIDTH = len(str(UUID(int=0)))
 """Longer names are folded, so that the tasks keep room on 80 columns."""
+CELL_WIDTH, PADDING = 6, 3
+"""Room that a column has at least, and what it has beside: a border and a space on each side."""
 WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
@@ -32,8 +36,8 @@ def show(
     """Return the picture of one moment. Without ``assumptions`` it has only their number."""
     sentences = bullets(reasons(about, slow), "")
     if table_last and about.group.decoded.processes:
-        return Group(_headline(about), sentences, *_assumptions(about, assumptions), _processes(about))
-    table = [_processes(about)] if about.group.decoded.processes else []
+        return Group(_headline(about), sentences, *_assumptions(about, assumptions), _Processes(about))
+    table = [_Processes(about)] if about.group.decoded.processes else []
     return Group(_headline(about), *table, sentences, *_assumptions(about, assumptions))
 
 
@@ -59,14 +63,14 @@ def _headline(about: Description) -> Text:
     )
     balance = Text("balanced", WARM) if about.balanced else Text("not balanced", COLD)
     facts = [
-        Text(snapshot.group, "bold"),
-        Text(snapshot.state),
+        Text(printable(snapshot.group), "bold"),
+        Text(printable(snapshot.state)),
         Text(f"generation {'?' if snapshot.generation is None else snapshot.generation}"),
         *([Text(f"for {span(snapshot.taken_ms - snapshot.assigned_ms)}")] if snapshot.assigned_ms else []),
     ]
     if decoded.processes:
         assignor = decoded.trailer.assignor if decoded.trailer else f"{group.choice.name} (assumed)"
-        facts += [Text(f"led by {leader or '?'}"), Text(assignor), balance]
+        facts += [Text(printable(f"led by {leader or '?'}")), Text(printable(assignor)), balance]
     return Text(" · ").join(facts)
 
 
@@ -74,20 +78,31 @@ def _has(process: DecodedProcess, member_id: str | None) -> bool:
     return any(member.member_id == member_id for member in process.members)
 
 
-def _processes(about: Description) -> Table:
-    """One row a process, with its members below its name."""
+@dataclass(frozen=True, slots=True)
+class _Processes:
+    """The table of processes. Where all columns have no room, names are folded first."""
+
+    about: Description
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _processes(self.about, options.max_width)
+
+
+def _processes(about: Description, width: int) -> Table:
+    """One row a process, with its members below its name; at most so wide."""
     decoded = about.group.decoded
     ours = decoded.trailer is not None
     caption = "(lag): where the changelogs end now, less what was reported at the last join"
     table = Table(box=box.ROUNDED, show_lines=True, header_style="bold", caption=caption, caption_justify="left")
     names = process_names(decoded.view.processes)
     people = [_who(process, names[process.process_id]) for process in decoded.processes]
-    name_width = min(NAME_WIDTH, max(len(line) for text in people for line in text.plain.splitlines()))
+    titles = ["active", "standby (lag)", "warm-up (lag)"] if ours else ["active", "standby or warm-up (lag)"]
+    room = width - 1 - PADDING - len(titles) * (CELL_WIDTH + PADDING)
+    longest = max(len(line) for text in people for line in text.plain.splitlines())
+    name_width = min(NAME_WIDTH, longest, max(CELL_WIDTH, room))
     table.add_column("process and members", overflow="fold", width=name_width)
-    for title in ("active", "standby (lag)" if ours else "standby or warm-up (lag)"):
+    for title in titles:
         table.add_column(title, overflow="fold")
-    if ours:
-        table.add_column("warm-up (lag)", overflow="fold")
     for process, who in zip(decoded.processes, people, strict=True):
         row: list[RenderableType] = [
             who,
@@ -106,9 +121,9 @@ def _who(process: DecodedProcess, name: str) -> Text:
     rack = process.rack and f"rack {process.rack}"
     for line in (*hosts, report.user_end_point, rack, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
         if line:
-            text.append(f"\n{line}", QUIET)
+            text.append(f"\n{printable(line)}", QUIET)
     for line in _members(process):
-        text.append(f"\n{line}")
+        text.append(f"\n{printable(line)}")
     return text
 
 
@@ -157,5 +172,5 @@ def bullets(lines: Iterable[str], style: str) -> RenderableType:
     """Return a list with a dash before each line."""
     table = Table.grid(padding=(0, 1))
     for line in lines:
-        table.add_row(Text("-", style), Text(line, style))
+        table.add_row(Text("-", style), Text(printable(line), style))
     return Padding(table, (0, 0, 0, 1))

@@ -1,6 +1,6 @@
 """A streams group (KIP-1071) to look at: a table of processes, its topology, then sentences.
 
-Nothing is worked out here.
+Nothing is worked out here. Text that may have a name of the group or of its members goes through ``printable``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.insight.show import COLD, QUIET, bullets
 from kstreams_assign.observe.streams_reasons import listed, streams_reasons, unknown
 from kstreams_assign.observe.streams_snapshot import SeenMember, StreamsSnapshot, StreamsTask, sources
@@ -36,13 +37,13 @@ def _unknown(snapshot: StreamsSnapshot, assumptions: bool) -> list[RenderableTyp
 def _headline(snapshot: StreamsSnapshot) -> Text:
     group = snapshot.group
     facts = [
-        Text(group.group_id, "bold"),
+        Text(printable(group.group_id), "bold"),
         Text("streams protocol"),
-        Text(group.group_state),
+        Text(printable(group.group_state)),
         Text(f"epoch {group.group_epoch}"),
         Text(f"assignment {group.assignment_epoch}"),
         Text(f"topology {group.topology.epoch if group.topology else '?'}"),
-        Text(f"assigned by the broker{f' ({group.assignor_name})' if group.assignor_name else ''}"),
+        Text(printable(f"assigned by the broker{f' ({group.assignor_name})' if group.assignor_name else ''}")),
     ]
     return Text(" · ").join(facts)
 
@@ -67,7 +68,7 @@ def _processes(snapshot: StreamsSnapshot) -> Table:
 
 def _who(process: str, member: SeenMember) -> Text:
     described = member.described
-    text = Text(process[:8], "bold")
+    text = Text(printable(process[:8]), "bold")
     text.append(f" epoch {described.member_epoch}", QUIET)
     if member.is_away:
         text.append(", away", COLD)
@@ -75,15 +76,15 @@ def _who(process: str, member: SeenMember) -> Text:
     tags = ", ".join(f"{key}={value}" for key, value in described.client_tags.items())
     for line in (described.client_host.lstrip("/"), endpoint, tags):
         if line:
-            text.append(f"\n{line}", QUIET)
-    text.append(f"\n{described.client_id}")
+            text.append(f"\n{printable(line)}", QUIET)
+    text.append(f"\n{printable(described.client_id)}")
     if described.instance_id is not None:
-        text.append(f"\ninstance {described.instance_id}")
+        text.append(f"\ninstance {printable(described.instance_id)}")
     return text
 
 
 def _tasks(tasks: Iterable[StreamsTask], style: str = "") -> Text:
-    return Text(listed(tasks), style)
+    return Text(printable(listed(tasks)), style)
 
 
 def _topology(snapshot: StreamsSnapshot) -> list[str]:

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.insight.show import COLD, QUIET, bullets
 from kstreams_assign.observe.alternatives import Row, facts
 from kstreams_assign.observe.reasons import first
@@ -85,8 +86,8 @@ class PlayedChange:
         snapshot, outcome = self._snapshot, self._outcome
         count = f"{len(snapshot.tasks)} tasks on {len(snapshot.processes)} processes"
         parts: list[RenderableType] = [
-            Text(f"{snapshot.group.group_id}: {count}, streams protocol", "bold"),
-            Text(self._text(), "cyan"),
+            Text(printable(f"{snapshot.group.group_id}: {count}, streams protocol"), "bold"),
+            Text(printable(self._text()), "cyan"),
             self._table(),
         ]
         if outcome.moves:

@@ -15,6 +15,7 @@ from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, coord
 from kstreams_assign.adapters.confluent.transaction_log import logged_transactions
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.transactions import Decision, ExaminedTransaction, decided, in_words
 from kstreams_assign.topology.internal import internal_topics_of
@@ -102,7 +103,7 @@ def as_lines(asked: Asked, look: Look) -> list[str]:
     nothing = [] if look.open else [f"{asked.application_id}: no partition has an open transaction"]
     return [
         *nothing,
-        *(f"{in_words(transaction.observed)}{_remedy(transaction)}" for transaction in look.open),
+        *(printable(f"{in_words(transaction.observed)}{_remedy(transaction)}") for transaction in look.open),
         *look.gaps,
     ]
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kstreams_assign.insight.record_text import printable
 from kstreams_assign.observe.alternatives import Row
 from kstreams_assign.observe.reasons import span
 
@@ -35,13 +36,17 @@ def table(
     figures = [_figures(row) for row in every]
     widths = [max(map(len, column)) for column in zip(*zip(*COLUMNS, strict=True), *figures, strict=True)]
     above, below = ([heading[line] for heading in COLUMNS] for line in range(2))
-    lines = [Text(title, "bold"), Text(_aligned(above, widths), "bold"), Text(_aligned(below, widths), "bold")]
+    lines = [
+        Text(printable(title), "bold"),
+        Text(_aligned(above, widths), "bold"),
+        Text(_aligned(below, widths), "bold"),
+    ]
     warnings: dict[str, None] = {}
     for row, cells in zip(every, figures, strict=True):
-        lines += [Text(_name(row, names), "cyan"), Text(_aligned(cells, widths))]
+        lines += [Text(printable(_name(row, names)), "cyan"), Text(_aligned(cells, widths))]
         warnings.update(dict.fromkeys(row.outcome.warnings))
-    notes = [Text(f"- {warning}", "yellow") for warning in warnings]
-    assumptions = [Text(f"- {subject}: {why}", "dim") for subject, why in assumed.items()]
+    notes = [Text(printable(f"- {warning}"), "yellow") for warning in warnings]
+    assumptions = [Text(printable(f"- {subject}: {why}"), "dim") for subject, why in assumed.items()]
     return Group(*lines, *notes, Text("assumed:", "dim"), *assumptions)
 
 

@@ -47,9 +47,9 @@ def _cause(rebalances: Sequence[Row], move: Row) -> str:
         return "unknown"
     before = sorted((r for r in rebalances if r["group"] == own["group"] and _order(r) <= _order(own)), key=_order)
     for row in reversed(before):
-        if row["cause"] is not None and row["cause"] not in {"follow_up", "probe"}:
-            return str(row["cause"])
-    return own["cause"] or "unknown"
+        if row["cause"] not in {"follow_up", "probe"}:
+            return row["cause"] or "unknown"
+    return str(own["cause"])
 
 
 def leaving_processes(tables: Rows) -> list[Row]:

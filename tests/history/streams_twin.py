@@ -189,10 +189,10 @@ class Life:
         for index in range(taken + 1, len(self.records)):
             if index == following:
                 return True, None
-            if self._commits(index, task):
-                return True, index
             if self.records[index].time_ms > self.records[taken].time_ms + TEN_MINUTES:
                 return True, None
+            if self._commits(index, task):
+                return True, index
         return self.deleted, None
 
     def _commits(self, index: int, task: str) -> bool:

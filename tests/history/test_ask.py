@@ -129,6 +129,19 @@ def close(rows):
     ]
 
 
+def test_a_silence_after_a_rebalance_of_unknown_cause_is_not_blamed_on_an_earlier_one():
+    """Neither is that of the follow-up and the probe that go on with it."""
+    rows = {table: [] for table in TABLES}
+    for generation, cause in enumerate(["join", None, "follow_up", "probe"], 1):
+        place = dict(zip(COLUMNS["rebalances"], ("orders", generation, 0, generation, NOON_MS), strict=False))
+        rows["rebalances"].append({**dict.fromkeys(COLUMNS["rebalances"]), **place, "cause": cause})
+        gap_ms = None if cause == "join" else 1_000
+        rows["movements"].append({**dict.fromkeys(COLUMNS["movements"]), **place, "gap_ms": gap_ms})
+    found = ask(as_tables(rows), Asked(Path(), QUESTIONS["costly-groups"]))
+    assert [(row["main_cause"], row["main_cause_s"]) for row in found.rows] == [("unknown", 3.0)]
+    assert found.sentence.endswith("100% of it after rebalances of unknown cause.")
+
+
 @pytest.mark.parametrize("name", ROW_QUESTIONS)
 def test_a_question_sees_its_time_and_its_group_alone(name):
     for seed in sample(range(15), 4):

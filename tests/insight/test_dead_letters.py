@@ -171,12 +171,15 @@ def _interrupt(_timeout_s: float) -> None:
 def test_what_cannot_be_sent_again_is_named_and_the_rest_is_sent(run: Cli, shop: Shop) -> None:
     shop.die(1)
     shop.die(2, value=bytes(2_000))
-    shop.die(3, topic="no-such-topic")
+    shop.die(3, topic="no-such-topic\x1b[2J")
     shop.produce(shop.letters, b"a stranger")
+    assert (
+        "no-such-topic\\x1b[2J-0 offset 3: ValueError: bad\n" in run("dead-letters", shop.name, "-b", shop.broker).out
+    )
     done = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
     assert done.status == 1
     assert "not sent again: it is not whole: it lacks value of 2,000 bytes" in done.err
-    assert "not sent again: no such partition: no-such-topic-0" in done.err
+    assert "not sent again: no such partition: no-such-topic\\x1b[2J-0" in done.err
     assert "not sent again: no dead letter: it has no __streams.errors headers" in done.err
     assert [record.key for record in shop.sent_again()] == [b"k1"]
 

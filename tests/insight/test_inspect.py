@@ -141,6 +141,7 @@ def test_a_group_that_all_members_left_is_empty(app: App, run: Cli) -> None:
             ),
         ),
         (["g", "--watch"], 2, "--watch needs --bootstrap-servers"),
+        (["g", "-b", "127.0.0.1:1", "--watch", "--save", "g.json"], 2, "--save: keeps one snapshot; leave out --watch"),
         (["g", "--set", "x=1"], 2, "--set x=1: write KEY=VALUE"),
         (["g", "--client", "x"], 2, "--client: write KEY=VALUE"),
         (["g", "-b", "127.0.0.1:1", "--timeout", "0.5"], 3, "127.0.0.1:1"),

@@ -1,4 +1,4 @@
-"""Tables fit a terminal of 80 columns, and no cell is cut."""
+"""Tables fit a terminal of 80 columns, that of ``inspect`` one of 40, and no cell is cut."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.observe.test_what_if import at_rest
 WIDTH = 80
 
 
-def lines_of(picture: RenderableType) -> list[str]:
-    console = Console(width=WIDTH, color_system=None)
+def lines_of(picture: RenderableType, width: int = WIDTH) -> list[str]:
+    console = Console(width=width, color_system=None)
     with console.capture() as captured:
         console.print(picture)
     lines = captured.get().splitlines()
-    assert max(map(len, lines)) <= WIDTH
+    assert max(map(len, lines)) <= width
     borders = [line for line in lines if line[:1] in set("│┃╭├╰┏┡")]
     cut = [line for line in borders if line.rstrip()[-1] not in "│┃╮┤╯┓┩"]
     assert cut == [], "the terminal would cut the table"
@@ -84,9 +84,10 @@ def test_what_if_of_a_large_group() -> None:
         assert figure in text
 
 
+@pytest.mark.parametrize("width", [40, 50, WIDTH])
 @pytest.mark.parametrize("long", [False, True], ids=["short names", "long names"])
 @pytest.mark.parametrize("partitions", [2, 30])
-def test_inspect(partitions: int, long: bool) -> None:
+def test_inspect(partitions: int, long: bool, width: int) -> None:
     snapshot = scaled_out(partitions=partitions).snapshot()
     name = "orders-application-stream-thread-client" * 3 if long else "c"
     members = tuple(
@@ -95,8 +96,8 @@ def test_inspect(partitions: int, long: bool) -> None:
     )
     decoded = decode_group(replace(snapshot, members=members))
     about = describe(ObservedGroup(decoded, inferred_topology(decoded), settings_of(decoded, {})))
-    lines = lines_of(show(about, assumptions=True))
-    assert len(lines_of(show(about))) < len(lines)
+    lines = lines_of(show(about, assumptions=True), width)
+    assert len(lines_of(show(about), width)) < len(lines)
     words = words_of(lines)
     for number, process in enumerate(decoded.processes):
         assert f"{name}-{number}" in words

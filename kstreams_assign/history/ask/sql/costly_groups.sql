@@ -5,12 +5,13 @@ with explained as (
   select
     "group", generation, offsets_partition, offsets_offset,
     coalesce(
-      last_value(case when cause not in ('follow_up', 'probe') then cause end ignore nulls) over (
+      last_value(
+        case when cause is null then 'unknown' when cause not in ('follow_up', 'probe') then cause end ignore nulls
+      ) over (
         partition by "group" order by offsets_partition, offsets_offset
         rows between unbounded preceding and current row
       ),
-      cause,
-      'unknown'
+      cause
     ) as cause
   from rebalances
 ),
