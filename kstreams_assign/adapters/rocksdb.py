@@ -22,7 +22,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -52,7 +52,7 @@ from kstreams_assign.adapters.store_layout import (
     offset_key,
     offset_value,
 )
-from kstreams_assign.adapters.store_range import StoreRange
+from kstreams_assign.adapters.store_range import StoreRange, last_key
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.expiry import indexed_by
@@ -107,7 +107,7 @@ class RocksTaskStores:
                 names = set(store_names)
                 self._agree_on_kinds(names & before, timestamped)
                 if changelogs is not None:
-                    self._agree_on_changelogs(changelogs, names, before)
+                    self._agree_on_changelogs(changelogs, names)
                 for name in sorted(names - before):
                     self._begin_family(name)
                 self._take_handles()
@@ -353,20 +353,28 @@ class RocksTaskStores:
         for name in timestamped - self._held.timestamped:
             self._put(kind_key(name), TIMESTAMPED)
 
-    def _agree_on_changelogs(self, changelogs: Mapping[str, str], names: set[str], before: set[str]) -> None:
-        """Write which changelog each store has, and forget offsets that are of no store's data."""
-        noted, outdated = self._held.changelogs, self._held.outdated_topics(changelogs, names, before)
-        now = {**{name: topic for name, topic in noted.items() if name not in names}, **changelogs}
-        if now == noted and not outdated:
+    def _agree_on_changelogs(self, declared: Mapping[str, str], names: set[str]) -> None:
+        """Note which changelog each store has. Remove offsets of other data, and stores whose changelog was taken."""
+        held = self._held
+        self._note_changelogs(held.known_changelogs(declared), outdated=())
+        valid = held.valid_changelogs(declared, names)
+        for store in held.with_indexes(held.changelogs.keys() - names - valid.keys()):
+            self.drop(store)
+        now = {**valid, **{name: topic for name, topic in declared.items() if name in names}}
+        self._note_changelogs(now, held.topics.difference(valid.values()))
+
+    def _note_changelogs(self, changelogs: Mapping[str, str], outdated: Collection[str]) -> None:
+        held = self._held
+        if changelogs == held.changelogs and not outdated:
             return
         batch = WriteBatch(raw_mode=True)
-        for key in (*map(changelog_key, noted.keys() - now.keys()), *self._held.places(outdated)):
+        for key in (*map(changelog_key, held.changelogs.keys() - changelogs.keys()), *held.places(outdated)):
             batch.delete(key)
-        for name, topic in now.items():
+        for name, topic in changelogs.items():
             batch.put(changelog_key(name), topic.encode())
         self._apply(batch)
-        self._held.changelogs = now
-        self._held.forget_topics(outdated)
+        held.changelogs = dict(changelogs)
+        held.forget_topics(outdated)
 
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
@@ -374,7 +382,7 @@ class RocksTaskStores:
             batch.delete(key)
         with self._translation:
             for store, handle in self._handles.items():
-                last = _last_key(self._reads[store])
+                last = last_key(self._reads[store].iter())
                 if last is not None:
                     batch.delete_range(b"", last + b"\x00", handle)
         return batch
@@ -391,10 +399,11 @@ def open_task_stores(
 ) -> RocksTaskStores:
     """Open, or make, the database of one task with these stores. Values of ``timestamped`` ones begin with a timestamp.
 
-    ``sources`` are the topics whose offsets may go back (``tasks.stores``). ``changelogs``: the changelog topics of the
-    stores that have one; other offsets of these stores are forgotten. None: all offsets stay.
-    Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
-    discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
+    ``sources`` are the topics whose offsets may go back (``tasks.stores``). ``changelogs``: the topics of the task's
+    stores that have a changelog, also of those in memory; offsets that are not of their data are forgotten. None: all
+    offsets stay. A store that an older topology left in it stays, unless another store has its changelog; then it is
+    removed. Raises ``StoreDamaged`` when it cannot be read (then: discard the directory and restore), ``StateError``
+    when it is open already or the disk refuses.
     """
     translation = Translation(path, _BARE)
     with translation:
@@ -418,7 +427,8 @@ def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[To
 def read_unlogged(path: Path) -> list[str]:
     """Return the stores in a task directory of which no changelog is known; otherwise as ``read_offsets``."""
     held = _read_held(path, None)
-    return sorted(name for name in held.families.keys() - held.changelogs.keys() if indexed_by(name) is None)
+    known = held.known_changelogs({})
+    return sorted(name for name in held.families.keys() - known.keys() if indexed_by(name) is None)
 
 
 def _read_held(path: Path, memory: RocksMemory | None) -> Held:
@@ -480,16 +490,6 @@ def _crowded(family: Rdict) -> bool:
     unflushed = family.property_int_value("rocksdb.num-immutable-mem-table") or 0
     level0 = family.property_value("rocksdb.num-files-at-level0") or "0"
     return unflushed >= UNFLUSHED_MAX or int(level0) >= LEVEL0_MAX
-
-
-def _last_key(database: Rdict) -> bytes | None:
-    cursor = database.iter()
-    cursor.seek_to_last()
-    if cursor.valid():
-        key: bytes = cursor.key()
-        return key
-    cursor.status()
-    return None
 
 
 def _held_in(database: Rdict, translation: Translation) -> Held:

@@ -5,7 +5,7 @@
     format            b"3"
     c<store>          the name of the column family that the store is in, of its own for each life of it
     k<store>          b"timestamped": that store's values begin with a timestamp (``tasks.stamped``)
-    l<store>          the topic that is that store's changelog, from which it can be restored
+    l<store>          the topic that is that store's changelog, from which it can be restored; a topic is of one store
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 from kstreams_assign.adapters.store_faults import Translation
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.expiry import indexed_by
 
 FORMAT_KEY, FORMAT = b"format", b"3"
 TIMESTAMPED = b"timestamped"
@@ -58,16 +59,36 @@ class Held:
         offsets = [offset_key(partition) for partition in self.offsets if partition.topic in topics]
         return offsets + [identity_key(topic) for topic in self.identities if topic in topics]
 
-    def outdated_topics(
-        self, changelogs: Mapping[str, str], names: Collection[str], begun: Collection[str]
-    ) -> set[str]:
-        """Return the topics whose offsets and ids are of no store's data, now that ``names`` have these changelogs.
+    def known_changelogs(self, declared: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the topic that each store was restored from, as far as it is known.
 
-        ``begun`` are the stores that are here already. A store without its changelog is written past the offset: with
-        that it would be taken, later, for what the changelog holds. Stores of an older topology keep their offsets.
+        An earlier version noted no topics. In its databases a store has the topic it is ``declared`` with; an
+        undeclared store has the topic with Kafka Streams' name for its changelog.
         """
-        of_others = (topic for name, topic in self.changelogs.items() if name not in names)
-        return self.topics.difference(of_others, (topic for name, topic in changelogs.items() if name in begun))
+        if self.changelogs:
+            return self.changelogs
+        others = self.topics.difference(declared.values())
+        named = {store: topic for store in self.families for topic in others if topic.endswith(f"-{store}-changelog")}
+        return {**named, **{store: topic for store, topic in declared.items() if store in self.families}}
+
+    def valid_changelogs(self, declared: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+        """Return those of the noted changelogs whose offsets still describe the data of their stores.
+
+        ``declared``: the changelogs of the task's stores. ``names``: the declared stores that belong in this database.
+        The offset of a store whose changelog changed is not valid: the data is of another topic, or was written without
+        a changelog. The offset of an undeclared store is not valid if a declared store has that changelog: a restore
+        of the declared store would begin there, without the data.
+        """
+        taken = set(declared.values())
+        return {
+            store: topic
+            for store, topic in self.changelogs.items()
+            if (declared.get(store) == topic if store in names else topic not in taken)
+        }
+
+    def with_indexes(self, stores: Collection[str]) -> list[str]:
+        """Return the stores of the database that are among these, or the index of one of these."""
+        return [name for name in self.families if name in stores or indexed_by(name) in stores]
 
     def forget_topics(self, topics: Collection[str]) -> None:
         """Forget the offsets and ids of these topics."""
@@ -126,11 +147,4 @@ def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) ->
                 held.families[key[1:].decode()] = value.decode()
         except (struct.error, UnicodeDecodeError) as cause:
             raise translation.damaged(f"has an offset that is none: {key!r} = {value!r}") from cause
-    if not held.changelogs:
-        held.changelogs = _named_changelogs(held)
     return held
-
-
-def _named_changelogs(held: Held) -> dict[str, str]:
-    """Return the changelogs in a database that does not note them, by the names that Kafka Streams gives them."""
-    return {store: topic for store in held.families for topic in held.topics if topic.endswith(f"-{store}-changelog")}

@@ -98,3 +98,13 @@ class StoreRange(Iterator[tuple[bytes, bytes]]):
             if key != end:
                 yield key, cursor.value()
             cursor.prev()
+
+
+def last_key(cursor: Cursor) -> bytes | None:
+    """Return the last key of a store, or None if it is empty."""
+    cursor.seek_to_last()
+    if cursor.valid():
+        key: bytes = cursor.key()
+        return key
+    cursor.status()
+    return None

@@ -53,7 +53,7 @@ def _open(
         timestamped=sub.timestamped - sub.in_memory,
         memory=memory,
         sources=sources,
-        changelogs={store: changelog.topic for store, changelog in changelogs.items() if store in kept},
+        changelogs={store: changelog.topic for store, changelog in changelogs.items()},
     )
     if not in_memory:
         return on_disk
