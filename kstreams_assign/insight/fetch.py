@@ -233,14 +233,17 @@ class GroupReader:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         named = [topic for topic in counts if is_internal(group, topic) and topic.endswith(CHANGELOG)]
         wanted = [TopicPartition(topic, number) for topic in named for number in range(counts[topic])]
+        read = [topic for topic in counts if not is_internal(group, topic)]
+        inputs = [TopicPartition(topic, number) for topic in read for number in range(counts[topic])]
         try:
             bounds = self._admin.bounds(wanted, self._timeout_s)
+            committed = self._describer.committed_offsets(group)
         except BrokerError as cause:
             gaps["end_offsets"] = f"the changelogs' offsets could not be read: {cause}"
             return {}, {}
-        return {partition: end for partition, (_, end) in bounds.items()}, {
-            partition: begin for partition, (begin, _) in bounds.items()
-        }
+        ends = {partition: committed.get(partition, 0) for partition in inputs}
+        ends.update((partition, end) for partition, (_, end) in bounds.items())
+        return ends, {partition: begin for partition, (begin, _) in bounds.items()}
 
 
 def name_groups(wanted: str, groups: Collection[str]) -> str:

@@ -115,19 +115,25 @@ def check_leaving(leaving: Collection[UUID | str], present: Collection[UUID | st
 
 
 def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID]) -> list[ProcessState]:
-    """Return processes without state. A replacement gets its predecessor's tags; added ones share the present tags."""
+    """Return processes without state. A replacement gets its predecessor's tags; added ones share the present tags.
+
+    Both process exactly once as the predecessor does, or as any present process does.
+    """
     there = [state.processes[name] for name in sorted(state.processes, key=process_order)]
     tags = [process.about.client_tags for process in there]
+    exactly_once = any(process.exactly_once for process in there)
     added = [True] * alternative.add + [False] * alternative.add_java
-    models = [(ours, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
+    models = [(ours, exactly_once, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
     replaced = (state.processes[name] for name in alternative.replace)
-    models += [(process.ours, process.about.client_tags, len(process.consumers)) for process in replaced]
+    models += [(each.ours, each.exactly_once, each.about.client_tags, len(each.consumers)) for each in replaced]
     balance_by = state.config.balance_by
     return [_newcomer(process_id, *model, balance_by) for process_id, model in zip(ids, models, strict=True)]
 
 
-def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int, balance_by: str) -> ProcessState:
-    about = report_of(process, ours=ours, tags=tags, balance_by=balance_by)
+def _newcomer(
+    process: UUID, ours: bool, exactly_once: bool, tags: Mapping[str, str], threads: int, balance_by: str
+) -> ProcessState:
+    about = report_of(process, ours=ours, tags=tags, balance_by=balance_by, exactly_once=exactly_once)
     return ProcessState(tuple(ConsumerState(f"{process}-{n}") for n in range(1, threads + 1)), about)
 
 

@@ -64,6 +64,10 @@ class ProcessState:
         return self.about.trailer is not None
 
     @property
+    def exactly_once(self) -> bool:
+        return self.about.trailer is not None and self.about.trailer.exactly_once
+
+    @property
     def active(self) -> frozenset[TaskId]:
         return frozenset().union(*(consumer.active for consumer in self.consumers))
 
@@ -101,10 +105,12 @@ class GroupState:
     warmup_queue: bool = False
 
 
-def report_of(process: UUID, *, ours: bool, tags: Mapping[str, str], balance_by: str = BY_NUMBER) -> MemberReport:
+def report_of(
+    process: UUID, *, ours: bool, tags: Mapping[str, str], balance_by: str = BY_NUMBER, exactly_once: bool = False
+) -> MemberReport:
     """Return the report, without tasks, of a member of a process of this release or of Java's."""
     newest = LATEST_SUPPORTED_VERSION
-    trailer = MemberTrailer(known_assignors(), balance_by=balance_by) if ours else None
+    trailer = MemberTrailer(known_assignors(), balance_by=balance_by, exactly_once=exactly_once) if ours else None
     return MemberReport(newest, newest, process, client_tags=tags, trailer=trailer)
 
 

@@ -40,9 +40,10 @@ class GroupSnapshot:
     ``generation`` and ``leader`` (a member id) are None if the group's metadata record could not be read, or is of
     another generation. ``partition_counts`` holds the subscribed topics, those named after the group, and those that a
     topology given by the caller reads; ``end_offsets`` and ``begin_offsets`` are those of the changelogs, and empty if
-    they were not requested or could not be read. ``assigned_ms`` is when the generation was completed, by the broker's
-    clock. ``committed_metadata``: the text beside the committed offset of each input partition that has one. ``gaps``:
-    what could not be read, and why.
+    they were not requested or could not be read. ``end_offsets`` also has the committed offsets of topics that are not
+    internal, 0 without one: a table of such a topic ends there. ``assigned_ms`` is when the generation was completed,
+    by the broker's clock. ``committed_metadata``: the text beside the committed offset of each input partition that has
+    one. ``gaps``: what could not be read, and why.
 
     In a rebalance, ``members`` are those of the last completed generation. ``joining``: the members that are in the
     group now and were not in that generation; ``left``: the ids of those that were, and are not in the group any more.

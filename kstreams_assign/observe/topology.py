@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kstreams_assign.model import (
     RepartitionTopic,
@@ -34,6 +34,7 @@ from kstreams_assign.topology.internal import BROKERS_TOPICS, is_internal
 CHANGELOG = "-changelog"
 UNSEEN_STORE = "store-without-visible-changelog"
 """Stands for the state of a subtopology whose changelog is not known."""
+PERHAPS_A_TABLE = "if it is a table of a source topic, describe it in TOML with its source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,18 @@ def given_topology(
     """Build a topology from a description (see ``described``). Raises ``ConfigError`` naming the file (``name``).
 
     Java prints internal topics without the group's name: the existing topics complete them. A store counts as logged if
-    its changelog exists, unless the description states it. ``is_saved``: the snapshot may lack topics that exist.
+    its changelog exists, unless the description states it. A table of a source topic that does not exist has no
+    changelog. ``is_saved``: the snapshot may lack topics that exist.
     """
     assumed: dict[str, str] = {}
     listed = read_description(text, name)
     internal = internal_topics(listed)
-    shapes = [_shape(subtopology, snapshot, internal, assumed, name) for subtopology in listed]
-    missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
+    shape = TopologyShape(tuple(_shape(subtopology, snapshot, internal, assumed, name) for subtopology in listed))
+    missing = sorted({*shape.source_topics, *shape.source_changelogs} - snapshot.partition_counts.keys())
     if missing:
         absent = "are not in the snapshot" if is_saved or "topics" in snapshot.gaps else "do not exist"
         assumed["topology"] = f"{name} names topics that {absent}: {', '.join(missing)}; they count as empty"
-    return ObservedTopology(TopologyShape(tuple(shapes)), assumed)
+    return ObservedTopology(shape, assumed)
 
 
 def _shape(
@@ -106,12 +108,13 @@ def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -
 
 def _stores(subtopology: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
     stores = []
-    for store, logged in subtopology.stores.items():
-        topic = changelog_topic(snapshot.group, store)
-        exists = topic in snapshot.partition_counts
-        if logged is None and not exists:
-            assumed[f"store {store}"] = f"there is no topic {topic}, so it counts as a store without a changelog"
-        stores.append(Store(store, exists if logged is None else logged))
+    for name, store in subtopology.stores.items():
+        topic = store.source if store else changelog_topic(snapshot.group, name)
+        exists = topic is None or topic in snapshot.partition_counts
+        if store is None and not exists:
+            counts_as = f"there is no topic {topic}, so it counts as a store without a changelog"
+            assumed[f"store {name}"] = f"{counts_as}; {PERHAPS_A_TABLE}"
+        stores.append(replace(store, logged=store.logged and exists) if store else Store(name, exists))
     return tuple(stores)
 
 
@@ -123,14 +126,16 @@ def inferred_topology(group: DecodedGroup) -> ObservedTopology:
         return ObservedTopology(TopologyShape(()), {"topology": text})
     sources = _sources(placed)
     stateful = {task.subtopology for task in _with_state(group)} & sources.keys()
-    assumed = {"topology": "inferred: a subtopology reads the topics whose partitions came with its tasks"}
+    seen = "inferred: a subtopology reads the topics whose partitions came with its tasks"
+    assumed = {"topology": f"{seen}; which stores are tables of source topics is not seen"}
     assumed.update(_unseen(group, sources))
     counts = group.snapshot.partition_counts
     sizes = {sub: max((counts.get(t, 0) for t in topics), default=0) for sub, topics in sources.items()}
     stores = _stores_of(group.snapshot, sources, sizes, stateful, assumed)
     for sub in sorted(stateful - stores.keys()):
         stores[sub] = [Store(UNSEEN_STORE, logged=False)]
-        assumed[f"state of subtopology {sub}"] = "no changelog of it exists, so its lags are not known and count as 0"
+        unknown = "no changelog of it is seen, so its lags are not known and count as 0"
+        assumed[f"state of subtopology {sub}"] = f"{unknown}; {PERHAPS_A_TABLE}"
     shapes = [
         SubtopologyShape(tuple(sorted(sources.get(sub, ()))), tuple(stores.get(sub, ())))
         for sub in range(max(sources, default=-1) + 1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import Store
 
 SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)(?P<store> for global store.*)?\s*")
 SINK = re.compile(r"\s*Sink: \S+ \(topic: (?P<topic>\S+)\)\s*")
@@ -24,14 +25,14 @@ REPARTITION = "-repartition"
 
 @dataclass(slots=True)
 class DescribedSubtopology:
-    """One subtopology. ``stores``: name -> whether it has a changelog (None: unknown).
+    """One subtopology. ``stores``: name -> the store, None if the description does not show what its changelog is.
 
     Internal topics lack the application id: ``words-repartition``.
     """
 
     topics: list[str] = field(default_factory=list)
     patterns: list[str] = field(default_factory=list)
-    stores: dict[str, bool | None] = field(default_factory=dict)
+    stores: dict[str, Store | None] = field(default_factory=dict)
     sinks: list[str] = field(default_factory=list)
     is_global: bool = False
 
@@ -124,12 +125,17 @@ def _named(item: object) -> object:
     return item.get("name") if isinstance(item, dict) else item
 
 
-def _store(item: object, name: str) -> tuple[str, bool | None]:
+def _store(item: object, name: str) -> tuple[str, Store | None]:
     if isinstance(item, str):
         return item, None
-    if isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("changelog", True), bool):
-        return item["name"], None if "source" in item else item.get("changelog", True)
-    raise ConfigError(f'{name}: stores has {item!r}; write "NAME" or {{ name = "NAME", changelog = false }}')
+    if isinstance(item, dict):
+        store, logged, source = item.get("name"), item.get("changelog", True), item.get("source")
+        if isinstance(store, str) and isinstance(logged, bool) and isinstance(source, str | None):
+            return store, Store(store, logged, source)
+    raise ConfigError(
+        f'{name}: stores has {item!r}; write "NAME", {{ name = "NAME", changelog = false }} or {{ name = "NAME", '
+        f'source = "TOPIC" }}'
+    )
 
 
 def _list(table: Mapping[str, Any], key: str, name: str) -> list[Any]:

@@ -33,18 +33,24 @@ def test_a_group_that_rebalances_is_shown_as_of_its_last_completed_generation(br
     assert (before.joining, before.rebalance_timeout_ms) == ((), 0)
 
 
-def test_topics_of_the_group_and_bounds_of_its_changelogs_are_looked_up_and_no_others(broker: str) -> None:
-    """A changelog that is named after another group is that one's, though the name of this group fits, too."""
+def test_topics_of_the_group_bounds_of_its_changelogs_and_ends_of_its_tables_are_looked_up_and_no_others(
+    broker: str,
+) -> None:
+    """A changelog that is named after another group is that one's, though the name of this group fits, too.
+
+    A table of an input topic ends at the group's committed offset.
+    """
     name, other = "with-topics", "with-topics-eu"
     theirs = {"with-others": 1, f"{other}-s-changelog": 2}
     ClusterAdmin(broker).create_topics({f"{name}-s-changelog": 2, f"{name}-s-repartition": 2, **theirs}, SECONDS)
     with consumer(broker, name) as member, closing(Consumer({"bootstrap.servers": broker, "group.id": other})) as eu:
         eu.commit(offsets=[ClientPartition(f"{name}-s-changelog", 0, 0)], asynchronous=False)
         until_assigned(member, f"{name}-in")
+        member.commit(offsets=[ClientPartition(f"{name}-in", 1, 7)], asynchronous=False)
         seen = take_snapshot(broker, name)
     assert seen.partition_counts == {f"{name}-in": 2, f"{name}-s-changelog": 2, f"{name}-s-repartition": 2}
-    assert {str(partition): end for partition, end in seen.end_offsets.items()} == {
-        f"{name}-s-changelog-{n}": 0 for n in (0, 1)
-    }
-    assert seen.begin_offsets == seen.end_offsets
+    changelogs = {f"{name}-s-changelog-{n}": 0 for n in (0, 1)}
+    ends = {str(partition): end for partition, end in seen.end_offsets.items()}
+    assert ends == {**changelogs, f"{name}-in-0": 0, f"{name}-in-1": 7}
+    assert {str(partition): begin for partition, begin in seen.begin_offsets.items()} == changelogs
     assert seen.gaps == {}

@@ -20,6 +20,9 @@ class Describer:
     def types(self) -> Mapping[str, str]:
         return {}
 
+    def committed_offsets(self, _group: str) -> Mapping[object, int]:
+        return {}
+
     def committed_metadata(self, _group: str, _partitions: object) -> Mapping[object, str]:
         return {}
 

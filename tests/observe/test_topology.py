@@ -68,7 +68,8 @@ def test_javas_description_is_read_with_its_internal_topics_patterns_and_global_
     )
     assert len(observed.shape.tasks(TOPICS)) == 2 + 4 + 0 + 3
     assert observed.assumed == {
-        "store cache": "there is no topic app-cache-changelog, so it counts as a store without a changelog"
+        "store cache": "there is no topic app-cache-changelog, so it counts as a store without a changelog; "
+        "if it is a table of a source topic, describe it in TOML with its source"
     }
 
 
@@ -81,17 +82,19 @@ def test_our_own_description_is_read_too():
         repartition_sources = ["gone"]
         [[topology.subtopology]]
         sources_pattern = "region-.*"
-        stores = [{ name = "regions", source = "region-eu" }]
+        stores = [{ name = "regions", source = "region-eu" }, { name = "lost", source = "region-ua" }]
     """
     observed = given_topology(text, SNAPSHOT, "t.toml")
     assert observed.shape.subtopologies == (
         SubtopologyShape(("orders",), (Store("totals"), Store("seen", logged=False))),
         SubtopologyShape(("gone-repartition",)),
-        SubtopologyShape(("region-eu", "region-us"), (Store("regions", logged=False),)),
+        SubtopologyShape(
+            ("region-eu", "region-us"),
+            (Store("regions", source="region-eu"), Store("lost", logged=False, source="region-ua")),
+        ),
     )
-    assert observed.assumed["store regions"].endswith("so it counts as a store without a changelog")
-    said = "t.toml names topics that do not exist: gone-repartition; they count as empty"
-    assert observed.assumed["topology"] == said
+    said = "t.toml names topics that do not exist: gone-repartition, region-ua; they count as empty"
+    assert observed.assumed == {"topology": said}
 
 
 def test_topics_that_are_read_by_name_or_pattern_are_known():
@@ -127,6 +130,10 @@ def test_topics_that_may_exist_are_not_said_to_be_missing(is_saved, gaps):
         ("[[topology.subtopology]]\nsources = []", "subtopology 0: sources = []: must be"),
         ('[[topology.subtopology]]\nsources = "a"', "sources = 'a': must be a list"),
         ('[[topology.subtopology]]\nsources = ["a"]\nstores = [1]', "stores has 1; write"),
+        (
+            '[[topology.subtopology]]\nsources = ["a"]\nstores = [{ name = "s", source = 1 }]',
+            """stores has {'name': 's', 'source': 1}; write "NAME", """,
+        ),
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused_by_its_name(text, said):
@@ -186,7 +193,11 @@ def test_a_changelog_that_fits_twice_is_assigned_by_order_and_called_a_guess():
 def test_state_without_a_visible_changelog_counts_as_state():
     observed = two_stateful(4, 3, {})
     assert stores(observed) == [[UNSEEN_STORE], [UNSEEN_STORE]]
-    assert "no changelog of it exists" in observed.assumed["state of subtopology 1"]
+    assert observed.assumed["state of subtopology 1"] == (
+        "no changelog of it is seen, so its lags are not known and count as 0; "
+        "if it is a table of a source topic, describe it in TOML with its source"
+    )
+    assert observed.assumed["topology"].endswith("; which stores are tables of source topics is not seen")
 
 
 def test_a_repartition_topic_names_the_store_behind_it():
