@@ -15,7 +15,7 @@ commit's changelog records. A fired timer is deleted *last*, once what its call 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
@@ -35,6 +35,21 @@ class Timer(NamedTuple):
     key: bytes
     at_ms: int
     name: str = ""
+
+
+class TakenTimers(list[Timer]):
+    """Timers for one call, in the order of their times.
+
+    ``fired``: so many, the first, have fired. That is all, unless the call reads one after the other: then those that
+    it has read. ``withdrawn``: those that the call has cancelled, or set for another time, before they fired.
+    """
+
+    __slots__ = ("fired", "withdrawn")
+
+    def __init__(self, timers: Iterable[Timer] = ()) -> None:
+        super().__init__(timers)
+        self.fired = len(self)
+        self.withdrawn: set[Timer] = set()
 
 
 class Entries(Protocol):
@@ -90,8 +105,8 @@ def _named(name: str, key: bytes) -> bytes:
 class TimerQueue:
     """Set, cancel and take the timers of one task.
 
-    A timer that was taken is as good as fired for ``get`` and ``cancel``; ``done`` deletes it, or the next ``set`` or
-    ``cancel`` of its key. ``ahead`` is how many timers a range read brings.
+    ``done`` deletes a timer that was taken, or the next ``set`` or ``cancel`` of its key. Until it has fired
+    (``TakenTimers``), it is set as any other. ``ahead`` is how many timers a range read brings.
     """
 
     def __init__(self, entries: Entries, ahead: int = AHEAD) -> None:
@@ -103,6 +118,8 @@ class TimerQueue:
         self._gone: set[bytes] = set()
         """Those of the heap that were replaced or cancelled."""
         self._taken: set[bytes] = set()
+        self._call = TakenTimers()
+        """Those that were taken last."""
         self._alone: set[bytes] = set()
         """Those of the heap, and taken ones, that a crash has left beside a timer of another time."""
         self._is_sure = True
@@ -118,10 +135,14 @@ class TimerQueue:
             self._delete(earlier)
         self._entries.put(index, _TIME.pack(timer.at_ms))
         self._entries.put(new, _TIME.pack(now_ms) if now_ms > timer.at_ms else b"")
-        self._taken.discard(new)
         self._gone.discard(new)
         self._alone.discard(new)
         self._late.pop(new, None)
+        if new in self._taken and not self._has_fired(new):  # it keeps its place in the call
+            if now_ms > timer.at_ms:
+                self._late[new] = now_ms
+            return
+        self._taken.discard(new)
         if new < self._horizon:
             heappush(self._front, new)
             if now_ms > timer.at_ms:
@@ -130,25 +151,34 @@ class TimerQueue:
                 self._shorten()
 
     def cancel(self, key: bytes, name: str) -> bool:
-        """Delete a timer; return whether there was one."""
+        """Delete a timer; return whether there was one that had not fired."""
         index = index_key(key, name)
         earlier = self._set_for(index, Timer(key, 0, name))
         if earlier is None:
             return False
-        is_set = earlier not in self._taken and self._entries.get(earlier) is not None
+        is_set = not self._has_fired(earlier) and self._entries.get(earlier) is not None
         self._delete(earlier)
         self._entries.delete(index)
         return is_set
 
     def _delete(self, key: bytes) -> None:
-        if key in self._taken:
-            self._taken.remove(key)
-            self._late.pop(key, None)
-            self._entries.delete_last(key)
+        if key not in self._taken:
+            self._entries.delete(key)
+            if key < self._horizon:
+                self._gone.add(key)
             return
-        self._entries.delete(key)
-        if key < self._horizon:
-            self._gone.add(key)
+        if self._has_fired(key):
+            self._entries.delete_last(key)
+        else:
+            self._entries.delete(key)
+            self._call.withdrawn.add(read_time_key(key))
+        self._taken.remove(key)
+        self._late.pop(key, None)
+
+    def _has_fired(self, key: bytes) -> bool:
+        """Return whether a timer was taken and has fired; those that were taken before the last call have."""
+        call = self._call
+        return key in self._taken and (call.fired == len(call) or key < time_key(call[call.fired]))
 
     def get(self, key: bytes, name: str) -> int | None:
         """Return for when a timer is set, or None.
@@ -156,7 +186,7 @@ class TimerQueue:
         It will fire only if the store has its time, too: a process may have died between the two writes.
         """
         earlier = self._set_for(index_key(key, name), Timer(key, 0, name))
-        if earlier is None or earlier in self._taken or self._entries.get(earlier) is None:
+        if earlier is None or self._has_fired(earlier) or self._entries.get(earlier) is None:
             return None
         return read_time_key(earlier).at_ms
 
@@ -199,7 +229,7 @@ class TimerQueue:
         since_ms = self._late.get(key)
         return read_time_key(key).at_ms if since_ms is None else since_ms
 
-    def take(self, now_ms: int, timers_max: int) -> list[Timer]:
+    def take(self, now_ms: int, timers_max: int) -> TakenTimers:
         """Return the next timers with ``at_ms <= now_ms``, at most so many, ordered by time, then name and key."""
         end = _BY_TIME + _TIME.pack(now_ms + 1)
         taken: list[bytes] = []
@@ -211,7 +241,8 @@ class TimerQueue:
                 next_ones = self._stored(next_ones)
             taken += next_ones
         self._taken.update(taken)
-        return list(map(read_time_key, taken))
+        self._call = TakenTimers(map(read_time_key, taken))
+        return self._call
 
     def _stored(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return those that the store has, and forget since when the others are due."""
@@ -237,8 +268,8 @@ class TimerQueue:
                 popped.append(key)
         return popped
 
-    def done(self, timers: Iterable[Timer]) -> None:
-        """Delete timers that were taken, as far as they were not set or cancelled since."""
+    def done(self, timers: Collection[Timer]) -> int:
+        """Delete timers that were taken, as far as they were not set or cancelled since; return how many have fired."""
         keys = [key for key in map(time_key, timers) if key in self._taken]
         self._taken.difference_update(keys)
         alone = self._alone if self._is_sure else self._without_index(keys)
@@ -248,6 +279,8 @@ class TimerQueue:
             if key not in alone:
                 self._entries.delete_last(_index_of(key))
         self._alone.difference_update(keys)
+        fired, self._call = len(timers) - len(self._call.withdrawn), TakenTimers()
+        return fired
 
     def _without_index(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """Return those whose key has a timer of another time, or none."""
@@ -257,6 +290,7 @@ class TimerQueue:
     def take_again(self, timers: Iterable[Timer]) -> None:
         """Take timers that were taken before, also those set again since: that was undone."""
         self._taken.update(map(time_key, timers))
+        self._call = TakenTimers()
         self._is_sure = False
 
     def undo(self) -> None:
@@ -269,6 +303,7 @@ class TimerQueue:
         self._front, self._horizon = [], _BY_TIME
         self._gone.clear()
         self._taken.clear()
+        self._call = TakenTimers()
         self._alone.clear()
         self._late.clear()
         self._is_sure = True

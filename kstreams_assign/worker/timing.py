@@ -21,7 +21,7 @@ from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.punctuation import Punctuation, PunctuationQueue
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
-from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, Timer, TimerQueue
+from kstreams_assign.tasks.timers import NAME_BYTES_MAX, TIME_MAX, TakenTimers, Timer, TimerQueue
 from kstreams_assign.tasks.times import StreamTime
 from kstreams_assign.topology.flows import CLOCKS, KeyedTimers, TimersClock
 from kstreams_assign.worker.at_work import AtWork
@@ -92,13 +92,16 @@ class DueTimers(Sequence[Timer]):
     """Hold timers that are due, in the order of their times; a slice is a plain list.
 
     The timer that was read last is at work, ``chosen`` is its index: what is written or emitted has its time.
-    ``look_back`` is called with it, for what is read.
+    ``look_back`` is called with it, for what is read. The first one is at work from the beginning.
+
+    A timer fires when it is read, and all before it. An iteration passes over those that were withdrawn before.
     """
 
     __slots__ = ("_at_work", "_look_back", "_timers", "chosen")
 
-    def __init__(self, timers: Sequence[Timer], at_work: AtWork, look_back: Callable[[Timer], None]) -> None:
+    def __init__(self, timers: TakenTimers, at_work: AtWork, look_back: Callable[[Timer], None]) -> None:
         self._timers = timers
+        self._timers.fired = 0
         self._at_work = at_work
         self._look_back = look_back
         self._choose(0)
@@ -107,7 +110,10 @@ class DueTimers(Sequence[Timer]):
         return len(self._timers)
 
     def __iter__(self) -> Iterator[Timer]:
+        withdrawn = self._timers.withdrawn
         for index, timer in enumerate(self._timers):
+            if withdrawn and timer in withdrawn:
+                continue
             self._choose(index)
             yield timer
 
@@ -117,15 +123,21 @@ class DueTimers(Sequence[Timer]):
     def __getitem__(self, index: slice) -> Sequence[Timer]: ...
     def __getitem__(self, index: int | slice) -> Timer | Sequence[Timer]:
         if isinstance(index, slice):
+            last = max(range(len(self._timers))[index], default=0)
+            self._timers.fired = max(self._timers.fired, last + 1)
             return self._timers[index]
         timer = self._timers[index]
         self._choose(index % len(self._timers))
         return timer
 
     def _choose(self, index: int) -> None:
+        timers = self._timers
+        timer = timers[index]
         self.chosen = index
-        self._at_work.record = at_time(self._timers[index].at_ms)
-        self._look_back(self._timers[index])
+        if index >= timers.fired:
+            timers.fired = index + 1
+        self._at_work.record = at_time(timer.at_ms)
+        self._look_back(timer)
 
     def __repr__(self) -> str:
         return f"DueTimers({self._timers!r})"
@@ -332,17 +344,16 @@ class Timing:
 
     def done(self, timers: Sequence[Timer]) -> None:
         """Delete timers whose call has succeeded."""
-        self.timer_queue.done(timers)
-        self._fired += len(timers)
+        self._fired += self.timer_queue.done(timers)
 
     def take_fired(self) -> int:
         """Return how many timers were done since this was asked last: a commit has their effects."""
         fired, self._fired = self._fired, 0
         return fired
 
-    def take(self, timers_max: int) -> list[Timer]:
+    def take(self, timers_max: int) -> TakenTimers:
         """Take the next timers that are due, at most so many."""
         if self._queue is None or self.declared is None or timers_max < 1:
-            return []
+            return TakenTimers()
         now_ms = self._timers_now_ms(self.declared.clock)
-        return [] if now_ms < 0 else self._queue.take(now_ms, timers_max)
+        return TakenTimers() if now_ms < 0 else self._queue.take(now_ms, timers_max)

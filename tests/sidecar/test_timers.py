@@ -245,6 +245,19 @@ def test_a_polled_timer_goes_back_by_the_name_that_it_came_with(stand: Stand, na
     assert stand.kept() == [Timer(b"b", 5_000, name)]
 
 
+@pytest.mark.parametrize("max_timers", [1, 2])
+def test_timers_that_came_with_the_same_poll_are_not_taken_back(stand: Stand, max_timers: int) -> None:
+    """A session that polls one at a time may cancel each that it has not polled."""
+    stand.set({b"close": 1, b"escalate": 2})
+    assert stand.poll(max_timers)[0] == (b"close", 1, "")
+    polled = max_timers == 2
+    assert stand.ask("get_timers", task="0_0", keys=(b"escalate",)) == [None if polled else 2]
+    assert stand.ask("cancel_timers", task="0_0", keys=(b"escalate",)) == (0 if polled else 1)
+    assert stand.poll() == []
+    stand.commit()
+    assert stand.kept() == []
+
+
 def test_timers_count_as_polled_records_do(stand: Stand) -> None:
     stand.set({b"%d" % number: number for number in range(30)})
     assert len(stand.poll(15)) == 15
