@@ -298,6 +298,11 @@ class Membership:
         return self.version >= ERROR_CODE_VERSION
 
     @property
+    def asks_shutdown(self) -> bool:
+        """Whether this member asks all members to end, and no assignment has answered that."""
+        return self._error_code == ErrorCode.SHUTDOWN_REQUESTED and self._end is None
+
+    @property
     def may_promise(self) -> bool:
         """Whether a report may take the mutex: a closed member's client may still try, and would never release it."""
         return self.state is not member.State.CLOSED

@@ -119,6 +119,32 @@ class Requests:
             application.close()
 
 
+class Signals:
+    """The signals that ask this process to end. The processes that the application forks do not have its handlers.
+
+    A forked process that took SIGTERM as a request to this one would ignore it, and this one waits for its end.
+    """
+
+    def __init__(self, requests: Requests, end: Request) -> None:
+        orders = {signal.SIGTERM: end, signal.SIGINT: end, DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
+        self._handlers = {
+            number: lambda *_, request=request: requests.make(request) for number, request in orders.items()
+        }
+        self._before = {number: signal.getsignal(number) for number in orders}
+        os.register_at_fork(after_in_child=self._give_back)
+
+    def take(self) -> None:
+        """Set the handlers, in place of any others."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _give_back(self) -> None:
+        """Set the handlers of before, but leave those that the application has set itself."""
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) is handler:
+                signal.signal(number, self._before[number])
+
+
 class Supervisor:
     """The supervisor as this process sees it: one socket."""
 
@@ -166,10 +192,11 @@ def main(words: list[str]) -> None:
         sys.exit(STATUS[Outcome.FAILED])
     requests = Requests()
     threading.Thread(target=supervisor.obey, args=(requests, job.close_ms), name="supervisor", daemon=True).start()
-    _handle_signals(requests, job)
+    signals = Signals(requests, job.end_request)
+    signals.take()
     set_share(Share(number, job.http, _listener(number, supervisor, job), job.processes))
     try:
-        _run(job, requests)
+        _run(job, requests, signals)
     except ModuleNotFoundError as cause:
         missing = missing_extra(cause)
         if missing is None:
@@ -184,21 +211,14 @@ def main(words: list[str]) -> None:
         sys.exit(STATUS[Outcome.FAILED])
 
 
-def _run(job: Job, requests: Requests) -> None:
+def _run(job: Job, requests: Requests, signals: Signals) -> None:
     module, _, name = job.place.partition(":")
     make: Callable[..., Application] = getattr(import_module(module), name)
     application = make(**job.arguments)
     log_to_standard_error(job.log_level, json_log=job.json_log)  # what the application has set up comes first
-    _handle_signals(requests, job)  # the application's own handlers would end this process in its middle
+    signals.take()  # the application's own handlers would end this process in its middle
     requests.connect(application)
     application.run()
-
-
-def _handle_signals(requests: Requests, job: Job) -> None:
-    end = job.end_request
-    orders = {signal.SIGTERM: end, signal.SIGINT: end, DRAIN_SIGNAL: Request.DRAIN, RESTART_SIGNAL: Request.RESTART}
-    for number, request in orders.items():
-        signal.signal(number, lambda *_, request=request: requests.make(request))
 
 
 def _listener(number: int, supervisor: Supervisor, job: Job) -> Callable[[Event], None]:

@@ -245,5 +245,13 @@ def _how(ended: Ended) -> str:
     if ended.outcome is Outcome.FAILED and ended.reason:
         return f"could not be started: {ended.reason}"
     if ended.status < 0:
-        return f"was ended by {signal.Signals(-ended.status).name}"
+        return f"was ended by {_signal_name(-ended.status)}"
     return "has ended" if ended.status == 0 else f"ended with exit status {ended.status}"
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal; most real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

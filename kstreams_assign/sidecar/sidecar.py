@@ -17,6 +17,7 @@ from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.bad_records import BadRecords
+from kstreams_assign.worker.only_run import OnlyRun
 from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.share import apply_share
 
@@ -57,6 +58,7 @@ class Sidecar:
         except KStreamsAssignError:
             self._server.stop()
             raise
+        self._only_run = OnlyRun(type(self).__name__)
         self._log = self._runtime.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
         handler.when_ready, handler.drain = self._serve, self._runtime.drain
@@ -70,6 +72,7 @@ class Sidecar:
 
     def run(self) -> None:
         """Join the group and serve until ``close``. Raises what ended it, as ``Runtime.run`` does."""
+        self._only_run.begin()
         try:
             self._runtime.run()
         finally:

@@ -115,10 +115,10 @@ class MemoryBroker:
         return self._topics[at.topic].partitions[at.partition].end
 
     def records(self, at: TopicPartition, offset: int, records_max: int) -> Sequence[Record]:
-        """Return the readable records from an offset on."""
+        """Return copies of the readable records from an offset on."""
         there = self._topics[at.topic].partitions[at.partition].records
         first = bisect_left(there, offset, key=_offset_of)
-        return there[first : first + records_max]
+        return _copies(there[first : first + records_max])
 
     def has_records(self, at: TopicPartition, offset: int) -> bool:
         """Return whether there is a readable record at this offset or behind it."""
@@ -126,9 +126,9 @@ class MemoryBroker:
         return bool(there) and there[-1].offset >= offset
 
     def unread(self, topic: str) -> list[Record]:
-        """Return what the topology has written to a topic since the last ``read_written``, oldest first."""
+        """Return copies of what the topology wrote to a topic since the last ``read_written``, oldest first."""
         there = self._topics[topic]
-        return there.written[there.read :]
+        return _copies(there.written[there.read :])
 
     def read_written(self, topic: str) -> list[Record]:
         """Return what ``unread`` returns; it is read then."""
@@ -149,3 +149,8 @@ class MemoryBroker:
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Return where to read each partition: at its committed offset, or at its start."""
         return {p: self.committed.get(p, Position(0)) for p in partitions}
+
+
+def _copies(records: Iterable[Record]) -> list[Record]:
+    """Return the records as a client reads them: a list of headers that a reader changes is its own."""
+    return [each if each.headers is None else each._replace(headers=list(each.headers)) for each in records]

@@ -27,6 +27,7 @@ from kstreams_assign.worker.on_error import Response
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task import FireTimers, Init
 from kstreams_assign.worker.timing import DueTimers, at_time
+from kstreams_assign.worker.user_functions import refuse_unrun
 
 
 class TimedFunctions(NamedTuple):
@@ -44,7 +45,7 @@ class _Call:
     """
 
     what: str
-    work: Callable[[], None]
+    work: Callable[[], object]
     input: Record
     at_work: Callable[[], int] = lambda: 0
     alone: bool = True
@@ -176,7 +177,9 @@ class DueCalls:
         Raises its error, or that of ``on_error`` with it as the context.
         """
         try:
-            call.work()
+            returned = call.work()
+            if returned is not None:
+                refuse_unrun(call.what, returned)
             self._bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
         except BaseException as error:
             if not self._goes_on(running, call, len(timers), error):

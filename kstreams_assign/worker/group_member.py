@@ -249,6 +249,7 @@ class GroupMember:
     ) -> None:
         self._ending.set()
         self._leaves.set()
+        self._membership.await_shutdown(self._threads[0], lambda: False)  # ``poll`` is over
         self._membership.close()
         for thread in self._threads:
             thread.join()
@@ -395,8 +396,9 @@ class GroupMember:
 
         In each of them, and here, ``poll`` returns an ``Assignment`` without tasks and, after its ``let_go``, raises
         ``ShutdownRequested``; in a streams group it raises at once, and ``commit`` works until the ``with`` block ends.
-        Raises ``ConfigError`` with ``user_data = "kip441"``, and while a member of Kafka Streams before 2.8 is in the
-        group; if that turns out later, the event ``shutdown_refused`` follows.
+        If that block ends before, leaving a classic group waits until the others know, at most 10 seconds. Raises
+        ``ConfigError`` with ``user_data = "kip441"``, and while a member of Kafka Streams before 2.8 is in the group;
+        if that turns out later, the event ``shutdown_refused`` follows.
         """
         self._config.refuse_unless_apache("shut_application_down")
         refuse_shutdown(self._membership)

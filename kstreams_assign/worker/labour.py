@@ -25,7 +25,7 @@ from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import failure_of
 from kstreams_assign.tasks.lifecycle import TaskState
-from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.record import Headers, Record
 from kstreams_assign.worker.bad_records import BadRecords, cause_of
 from kstreams_assign.worker.batch import Batch
 from kstreams_assign.worker.due_calls import DueCalls, TimedFunctions
@@ -33,7 +33,10 @@ from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.refused_outputs import Output
 from kstreams_assign.worker.running import Running
 from kstreams_assign.worker.task import Process
+from kstreams_assign.worker.user_functions import refuse_unrun
 
+KeptHeaders = Sequence[tuple[Headers, Sequence[tuple[str, bytes | None]]]]
+"""Headers of records as the function gets them, and as they were before the call: it may change a list."""
 REPORT_INTERVAL_MS = 10_000
 TURN_MS = 50
 """How long the user's code may work before everything else gets its turn."""
@@ -226,11 +229,13 @@ class Functions(Labour):
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         began_ms, timing = self._now_ms(), running.timing
         timing.records_come()
+        headers: KeptHeaders = ()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
+            headers = [(each.headers, tuple(each.headers)) for each in records if each.headers is not None]
         batch = running.workspace.batch(records)
         try:
-            if not self._process(running, records, batch):
+            if not self._process(running, records, batch, headers):
                 return 0
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
@@ -275,27 +280,32 @@ class Functions(Labour):
     def punctuated_total(self) -> int:
         return self._due_calls.punctuated_total
 
-    def _process(self, running: Running, records: Sequence[Record], batch: Batch) -> bool:
+    def _process(self, running: Running, records: Sequence[Record], batch: Batch, headers: KeptHeaders) -> bool:
         """Call the function with ``records`` as a batch; return False if they have to come in smaller pieces.
 
         Raises the error of the function, or that of ``on_error`` with it as the context.
         """
+        subtopology = running.task.id.subtopology
         try:
-            self._functions[running.task.id.subtopology](running.task, batch)
+            returned: object = self._functions[subtopology](running.task, batch)
+            if returned is not None:
+                refuse_unrun(f"process of subtopology {subtopology}", returned)
             self.bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
         except BaseException as error:
-            if not self._goes_on(running, records, error):
+            if not self._goes_on(running, records, headers, error):
                 raise
             return len(records) == 1
         return True
 
-    def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
+    def _goes_on(self, running: Running, records: Sequence[Record], headers: KeptHeaders, error: BaseException) -> bool:
         """Undo a batch in which the function raised, and split it; set a record aside that is alone."""
         task = running.task.id
         if not isinstance(error, Exception) or not self.bad_records.survives(task, error):
             return False
         at_work = running.workspace.at_work.record
         running.workspace.undo()
+        for changed, before in headers:
+            changed[:] = before
         if len(records) > 1:
             index = next((index for index, record in enumerate(records) if record is at_work), 0)
             running.pieces.split(len(records), index)

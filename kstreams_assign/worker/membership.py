@@ -49,6 +49,9 @@ TURN_S = 0.5
 """A turn comes at least so often. What cannot wait wakes the thread: an order, a heartbeat's answer, a date."""
 JOIN_TURN_S = 0.5
 MAKE_WAY_S = 0.1
+SHUTDOWN_ASKED_WITHIN_S = 10.0
+"""How long a member that asks all to end puts off its own end until an assignment answers."""
+SHUTDOWN_TURN_S = 0.05
 
 
 class Work(Protocol):
@@ -284,6 +287,24 @@ class Membership:
     def shut_application_down(self) -> None:
         """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``). An event says if the group cannot be asked."""
         self.handle(engine.ShutdownAsked())
+
+    def await_shutdown(self, thread: threading.Thread, works: Callable[[], bool]) -> None:
+        """Before ``close``: if this member asks all to end, wait until the group has learned of it, by a join.
+
+        ``thread`` is in ``run``. ``works``: whether this process still answers orders for its tasks.
+        """
+        until_s = time.monotonic() + SHUTDOWN_ASKED_WITHIN_S
+        while self._engine.asks_shutdown and thread.is_alive() and time.monotonic() < until_s:
+            if not works():
+                self._answer_orders()
+            thread.join(SHUTDOWN_TURN_S)
+
+    def _answer_orders(self) -> None:
+        """Answer in place of work that has ended, so that it holds up no join."""
+        if self._engine.state is machine.State.PREPARING:
+            self.handle(machine.WorkCommitted())
+        elif self._engine.state is machine.State.RELEASING:
+            self.handle(machine.TasksReleased())
 
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed."""

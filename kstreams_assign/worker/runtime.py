@@ -53,6 +53,7 @@ from kstreams_assign.worker.memberships import (
     refuse_shutdown,
     shut_application_down,
 )
+from kstreams_assign.worker.only_run import OnlyRun
 from kstreams_assign.worker.pauses import change_pauses
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.querying import Queries
@@ -94,6 +95,7 @@ class Runtime(KeyReads):
         self.log = EventLog(str(directory.process_id), on_event)
         """Every event of this process; others that work with it report theirs here, as the listener gets one at
         a time."""
+        self._only_run = OnlyRun(type(self).__name__)
         self._ending = EndRequest()
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
@@ -106,13 +108,14 @@ class Runtime(KeyReads):
         return self._local.directory.process_id
 
     def run(self) -> None:
-        """Join the group and process until ``close``.
+        """Join the group and process until ``close``. Raises ``ConfigError``, and changes nothing, in a second call.
 
         Raises what ended it: an error of the user's function, or ``ConfigError``, ``BrokerUnavailable``,
         ``BrokerError``, ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``, ``MalformedUserData``,
         ``InstanceFenced``, ``RecordRefused``, ``SerializationError`` or ``RegistryError``. The reference of errors says
         when, and what to do.
         """
+        self._only_run.begin()
         error: str | None = None
         try:
             if not self._ending.is_set():
@@ -231,15 +234,19 @@ class Runtime(KeyReads):
     def shut_application_down(self) -> None:
         """Ask every member of the group to commit, close its tasks and end (Kafka: ``SHUTDOWN_APPLICATION``).
 
-        Use it for an error that every other member would meet too. ``run`` of each, and of this one, raises
-        ``ShutdownRequested``; Java members obey as well. Call it from any thread. Raises ``ConfigError`` with
-        ``user_data = "kip441"``, which cannot express it, and while a member of Kafka Streams before 2.8 is in the
-        group; if that turns out later, as before the first join, the event ``shutdown_refused`` follows.
+        Use it for an error that every other member would meet too; a function may raise that error after the call.
+        ``run`` of each, and of this one, raises ``ShutdownRequested``; Java members obey as well. In a classic group
+        a worker that ends after the call first awaits a rebalance, at most 10 seconds, by which the others learn of
+        the request. Call it from any thread. Raises ``ConfigError`` with ``user_data = "kip441"``, which cannot express
+        it, and while a member of Kafka Streams before 2.8 is in the group; if that turns out later, as before the first
+        join, the event ``shutdown_refused`` follows.
         """
         self._config.refuse_unless_apache("shut_application_down")
-        if (membership := self._membership) is not None:
+        if (membership := self._membership) is None:
+            self._requests.put(shut_application_down)
+        else:  # at once, as this process may be about to end
             refuse_shutdown(membership)
-        self._requests.put(shut_application_down)
+            membership.shut_application_down()
 
     def global_table(self, name: str) -> ReadOnlyKeyValueStore:
         """Return one of the ``global_tables``, to be read from any thread while ``run`` is at work.

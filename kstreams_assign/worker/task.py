@@ -6,7 +6,6 @@ with a task's writes (``task_workspace``).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import repeat
@@ -32,6 +31,7 @@ from kstreams_assign.worker.global_views import ReadOnlyKeyValueStore, ReadOnlyT
 from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.timing import Timers, Timing
 from kstreams_assign.worker.typed import Sink, TypedKeyValueStore, TypedTimestampedKeyValueStore, typed_view
+from kstreams_assign.worker.user_functions import refuse_no_function
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 K = TypeVar("K")
@@ -442,25 +442,3 @@ class Subtopology:
             None if self.timers is None else KeyedTimers(self.timers_clock, self.timers_store),
             in_time_order=self.in_time_order,
         )
-
-
-def refuse_no_function(key: str, function: object, arguments: Sequence[str]) -> None:
-    """Raise ``ConfigError`` for what cannot be called with these arguments, or would do nothing if it were."""
-    required = f"must be a function ({', '.join(arguments)})"
-    if not callable(function):
-        raise ConfigError(f"{key} = {function!r}: {required}")
-    name = getattr(function, "__qualname__", repr(function))
-    if (
-        inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    ):
-        raise ConfigError(f"{key} = {name}: {required} without await and yield; a call of it would not run its code")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # some builtins have none
-    try:
-        signature.bind(*arguments)
-    except TypeError:
-        raise ConfigError(f"{key} = {name}{signature}: {required}") from None

@@ -163,6 +163,30 @@ def test_a_member_that_asks_all_to_end_joins_and_reports_it(machine: Machine) ->
     assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
 
 
+def test_a_member_asks_all_to_end_until_an_assignment_answers_or_the_request_is_refused(machine: Machine) -> None:
+    assert not machine.engine.asks_shutdown
+    machine.handle(RejoinWanted("again"), member.WorkCommitted())
+    machine.report()
+    machine.handle(engine.ShutdownAsked())
+    machine.receive(active(RUNS), generation=2)
+    machine.handle(member.TasksReleased(2), member.WorkCommitted())
+    assert machine.engine.asks_shutdown, "that assignment was decided before the request"
+    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED
+    machine.handle(Received(3, NOTHING, leads=False, end=SHUT_DOWN))
+    assert not machine.engine.asks_shutdown
+    refused = Machine()
+    refused.handle(engine.ShutdownAsked(), Started())
+    refused.report()
+    refused.receive(active(RUNS, version=8))
+    assert not refused.engine.asks_shutdown
+
+
+def test_who_is_asked_to_end_does_not_ask(machine: Machine) -> None:
+    machine.handle(RejoinWanted("again"), member.WorkCommitted(), Received(2, NOTHING, leads=False, end=SHUT_DOWN))
+    assert machine.report().error_code == ErrorCode.SHUTDOWN_REQUESTED, "it passes the request on"
+    assert not machine.engine.asks_shutdown
+
+
 def test_who_is_asked_to_end_releases_its_tasks_first_and_passes_it_on(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
     received = machine.engine.read(2, [], info(error_code=ErrorCode.SHUTDOWN_REQUESTED))

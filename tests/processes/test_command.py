@@ -132,6 +132,14 @@ def test_a_process_that_fails_is_started_again_and_its_lines_carry_its_number(tm
     assert {"[0] trouble", "[1] trouble", "[1] RuntimeError: it does not work"} <= set(supervised.lines)
 
 
+def test_a_process_that_ends_by_a_signal_without_a_name_is_started_again(tmp_path, track):
+    number = signal.SIGRTMIN + 1
+    (tmp_path / "app.py").write_text(f"import os\n\nos.kill(os.getpid(), {number})\n")
+    supervised = track(Supervised(["run", "app:worker"], cwd=tmp_path))
+    supervised.until_line(rf"Process 0 was ended by signal {number}; it is started again in 1 s\.")
+    supervised.end()
+
+
 def starts_of_1(supervised):
     return [line for line in supervised.lines if "Process 1 is started" in line]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -73,6 +74,31 @@ def yields(_task: Task, _records: Sequence[Record]) -> Any:
     yield
 
 
+class Waiting:
+    """Is called as a function that waits."""
+
+    async def __call__(self, _task: Task, _records: Sequence[Record]) -> None:
+        """Do nothing."""
+
+    def __repr__(self) -> str:
+        return "Waiting()"
+
+
+class Yielding:
+    """Is called as a generator function."""
+
+    def __call__(self, _task: Task, _records: Sequence[Record]) -> Any:
+        yield
+
+    def __repr__(self) -> str:
+        return "Yielding()"
+
+
+@wraps(waits)
+def runs_to_its_end(task: Task, records: Sequence[Record]) -> None:
+    asyncio.run(waits(task, records))
+
+
 class Counter:
     """Has a method to be used as a function."""
 
@@ -90,6 +116,8 @@ class Counter:
         ({"process": takes_one}, "process = takes_one(_task: 'Task') -> 'None': must be a function (task, records)"),
         ({"process": waits}, "process = waits: must be a function (task, records) without await and yield"),
         ({"process": yields}, "process = yields: must be a function (task, records) without await and yield"),
+        ({"process": Waiting()}, "process = Waiting(): must be a function (task, records) without await and yield"),
+        ({"process": Yielding()}, "process = Yielding(): must be a function (task, records) without await and yield"),
         ({"process": count, "store": ["s"]}, "Subtopology: store: no such setting; did you mean stores?"),
         ({"process": count, "stores": "s"}, "stores = 's': must be a list of stores; write ['s']"),
         ({"process": count, "stores": [7]}, "stores: 7: must be a name, or a Store(...)"),
@@ -104,7 +132,7 @@ def test_a_subtopology_that_cannot_work_is_refused_where_it_is_declared(argument
 
 @pytest.mark.parametrize(
     "process",
-    [count, lambda *_: None, partial(count), Counter(), Counter().count, max],
+    [count, lambda *_: None, partial(count), Counter(), Counter().count, max, runs_to_its_end],
     ids=lambda each: repr(each)[:20],
 )
 def test_whatever_takes_a_task_and_records_is_a_function(process: Any) -> None:

@@ -41,7 +41,9 @@ def test_the_folder_of_a_task_whose_stores_come_back_late_is_released():
     working._ending = threading.Event()
     working._stopped = threading.Event()
     working._failures = []
-    working._membership = SimpleNamespace(run=nothing, close=nothing, keep_place=lambda _: nothing())
+    working._membership = SimpleNamespace(
+        run=nothing, await_shutdown=lambda *_: nothing(), close=nothing, keep_place=lambda _: nothing()
+    )
     ended: list[str] = []
 
     def settle(how: str) -> None:
@@ -76,7 +78,12 @@ def test_the_place_in_the_group_is_kept_while_a_call_still_runs():
 
     working._ending, working._stopped = threading.Event(), threading.Event()
     working._failures = []
-    working._membership = SimpleNamespace(run=nothing, close=lambda: calls.append("closes"), keep_place=keep_place)
+    working._membership = SimpleNamespace(
+        run=nothing,
+        await_shutdown=lambda *_: nothing(),
+        close=lambda: calls.append("closes"),
+        keep_place=keep_place,
+    )
     working._processor = SimpleNamespace(run=run_a_long_call, stop=nothing, settle=nothing, close=nothing)
     working._restoring = SimpleNamespace(run=nothing, stop=nothing, settle=nothing)
     working._talk = lambda _: working._ending.set()
