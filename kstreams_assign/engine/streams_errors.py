@@ -23,6 +23,9 @@ GROUP_ID_NOT_FOUND = 69
 """A join creates the group, so it is refused because the group is of another protocol. To a member it means that the
 group was deleted (Kafka: ``GroupMetadataManager.getOrCreateStreamsGroup`` and ``getStreamsGroupOrThrow``)."""
 
+GROUP_MAX_SIZE_REACHED = 81
+"""A join meets a full group; brokers of 4.3.1 say so also to a member that the group has already."""
+
 AGAIN = frozenset({LOAD_IN_PROGRESS, NOT_AVAILABLE, NOT_COORDINATOR})
 """The coordinator loads or has moved: send the heartbeat again, to the coordinator of then."""
 
@@ -32,6 +35,10 @@ FENCED = frozenset({UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH})
 _STREAMS_OFF = (
     "the brokers have no streams groups: they need Kafka 4.1 or later, and the feature streams.version = 1; "
     "upgrade the brokers, or use the classic protocol"
+)
+_OTHER_PROTOCOL = (
+    "the group is of another protocol: end its members, if it has any; if it has none, start once with "
+    'group_protocol = "classic", or change application_id'
 )
 _TOPOLOGY = f"the group has another topology than this member. {TO_CHANGE_IT}"
 
@@ -44,12 +51,12 @@ _MEANINGS: Mapping[int, tuple[type[KStreamsAssignError], str, str]] = {
     30: (BrokerError, "GROUP_AUTHORIZATION_FAILED", "allow this member to read the group"),
     35: (ConfigError, "UNSUPPORTED_VERSION", _STREAMS_OFF),
     INVALID_REQUEST: (ConfigError, "INVALID_REQUEST", "the brokers refuse what this member reports of itself"),
-    GROUP_ID_NOT_FOUND: (
+    GROUP_ID_NOT_FOUND: (ConfigError, "GROUP_ID_NOT_FOUND", _OTHER_PROTOCOL),
+    GROUP_MAX_SIZE_REACHED: (
         ConfigError,
-        "GROUP_ID_NOT_FOUND",
-        "the group has members of another protocol: end those first, or change application_id",
+        "GROUP_MAX_SIZE_REACHED",
+        "raise group.streams.max.size of the brokers, or start fewer members",
     ),
-    81: (ConfigError, "GROUP_MAX_SIZE_REACHED", "raise group.streams.max.size of the brokers, or start fewer members"),
     FENCED_INSTANCE_ID: (
         InstanceFenced,
         "FENCED_INSTANCE_ID",

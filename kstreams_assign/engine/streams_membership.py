@@ -18,12 +18,14 @@ from enum import Enum
 from typing import ClassVar
 
 from kstreams_assign.engine.membership import ShutdownAsked
+from kstreams_assign.engine.streams_awaited import AWAITING_INTERVAL_MS, AwaitedTasks
 from kstreams_assign.engine.streams_errors import (
     AGAIN,
     FENCED,
     FENCED_INSTANCE_ID,
     FENCED_MEMBER_EPOCH,
     GROUP_ID_NOT_FOUND,
+    GROUP_MAX_SIZE_REACHED,
     UNRELEASED_INSTANCE_ID,
     refusal,
 )
@@ -33,7 +35,6 @@ from kstreams_assign.engine.streams_events import (
     AnnounceStatus,
     Answered,
     AssignmentFound,
-    AwaitingEnded,
     CallReturned,
     CallStalled,
     Effect,
@@ -75,12 +76,6 @@ FIRST_INTERVAL_MS = 5_000
 BACKOFF_MS, BACKOFF_MAX_MS = 100, 1_000
 """Kafka: ``retry.backoff.ms`` and ``retry.backoff.max.ms``."""
 
-AWAITING_INTERVAL_MS, AWAITING_MS = 200, 60_000
-"""How often a member asks for tasks that should come soon, and for how long.
-
-A task that its owner has released is silent until its new owner's next heartbeat.
-"""
-
 LOOK_FIRST_MS, LOOK_LAST_MS, LOOK_FACTOR = 10_000, 160_000, 4
 """After how long a member looks its assignment up again once a heartbeat was not answered, and each time after that.
 
@@ -95,7 +90,7 @@ NO_HOSTS = -1
 """An endpoint epoch that no coordinator has. It counts from 0, and from 0 again after a move to another broker."""
 
 RELEASES_MAX = 3
-"""How often a static member's join is refused although its place in the group was given up."""
+"""How often a static member's join is refused although its place in the group was given up; once in a full group."""
 
 STALLED = "a call of a function takes longer than max_poll_interval_ms"
 UNREADABLE = "the answer to a heartbeat contradicts itself: the three lists of tasks are not all there or all missing"
@@ -130,6 +125,7 @@ class Profile:
     instance_id: str | None = None
     reports_offsets: bool = False
     """Whether the brokers take reports of positions: in version 1 of the heartbeat."""
+    session_timeout_ms: int = 45_000
 
 
 class StreamsMembership:
@@ -170,8 +166,7 @@ class StreamsMembership:
         """Whether the coordinator has answered that this member gives its place up, which no join can have taken since.
         """
         self._endpoint_epoch = NO_HOSTS
-        self._awaited: frozenset[TaskId] | None = None
-        self._awaited_until_ms: int | None = None
+        self._awaited = AwaitedTasks()
         self._offsets = OffsetReports()
         self._offsets_interval_ms, self._acceptable_lag = 0, NO_WARM_UPS
 
@@ -300,7 +295,13 @@ class StreamsMembership:
     def _leave(self, *, comes_back: bool = True) -> StreamsHeartbeatRequest:
         profile = self._profile
         epoch = LEAVE_STATIC_EPOCH if profile.instance_id is not None and comes_back else LEAVE_EPOCH
-        return StreamsHeartbeatRequest(profile.group_id, profile.member_id, epoch, instance_id=profile.instance_id)
+        return StreamsHeartbeatRequest(
+            profile.group_id,
+            profile.member_id,
+            epoch,
+            instance_id=profile.instance_id,
+            shutdown_application=self._shutdown,
+        )
 
     # --- answers ---------------------------------------------------------------------
 
@@ -318,7 +319,8 @@ class StreamsMembership:
         if self.state is State.CLOSED:
             return []
         self._failures = 0
-        self._interval_ms = min(response.heartbeat_interval_ms, self._profile.rebalance_timeout_ms // 3)
+        lease_ms = min(self._profile.session_timeout_ms, self._profile.rebalance_timeout_ms)
+        self._interval_ms = min(response.heartbeat_interval_ms, lease_ms // 3)
         self._be_due(sent_ms + self._interval_ms)
         if self._sent_shutdown:
             self._shutdown = False
@@ -346,25 +348,27 @@ class StreamsMembership:
         if self.state is State.CLOSING:
             self.state = State.CLOSED
             return self._forget(lost) if response.error_code == FENCED_INSTANCE_ID else []
-        if response.error_code == UNRELEASED_INSTANCE_ID:
+        is_full = response.error_code == GROUP_MAX_SIZE_REACHED
+        if is_full or response.error_code == UNRELEASED_INSTANCE_ID:
             self._releases += self._was_released
-            if self._releases < RELEASES_MAX:
-                return self._release(now_ms)
+            if self._releases < (1 if is_full else RELEASES_MAX):
+                return self._release(now_ms, comes_back=not is_full)
         profile = self._profile
         end = self._end(refusal(profile.group_id, response.error_code, response.error_message, profile.instance_id))
         if response.error_code == FENCED_INSTANCE_ID and self.epoch != JOIN_EPOCH:
             return [*self._forget(lost), *end]
         return end
 
-    def _release(self, now_ms: int) -> list[Effect]:
-        """Say that this member comes back, then join again.
+    def _release(self, now_ms: int, *, comes_back: bool) -> list[Effect]:
+        """Give up the place that the group may still have for this member, then join again.
 
-        The coordinator (4.4.0) takes no join of a static member that it has already, not even with the same member id:
-        one that was killed, was fenced, or whose join was not answered. Another member's place is not touched by this.
+        It has one for a member that was killed, was fenced, or whose join was not answered. The coordinator (4.4.0)
+        takes no join of a static member that it has already, not even with the same member id; one of 4.3.1 takes no
+        join in a full group, where it counts before it looks. Another member's place is not touched by this.
         """
         self._was_released = False
         self._send_again(now_ms)
-        return [SendLeave(self._leave())]
+        return [SendLeave(self._leave(comes_back=comes_back))]
 
     def _leave_answered(self, event: LeaveAnswered, _now_ms: int) -> list[Effect]:
         """Note whether the group still knows this member: a static member that leaves temporarily keeps its place."""
@@ -392,22 +396,13 @@ class StreamsMembership:
         return []
 
     def _look_for_awaited(self, response: StreamsHeartbeatResponse, sent_ms: int) -> list[Effect]:
-        """Ask again soon while tasks are awaited. The time begins with the first answer to a member that awaits any.
-
-        Where no task is awaited, ``AwaitingEnded`` comes with the first answer: it ends the warm-ups of the join.
-        """
-        if self._awaited is None:
-            return []
-        if self._awaited_until_ms is None:
-            self._awaited_until_ms = sent_ms + AWAITING_MS
-        target = None if self._target is None else self._target.active
-        came = target if response.active_tasks is None else tasks_of(response.active_tasks)
-        missing = self._awaited - (came or frozenset())
-        if missing and sent_ms < self._awaited_until_ms:
+        """Ask again soon while tasks are awaited."""
+        target = NO_TASKS if self._target is None else self._target
+        assigned = target.active if response.active_tasks is None else tasks_of(response.active_tasks)
+        ended = self._awaited.look_for(assigned, sent_ms)
+        if self._awaited.are_missing:
             self._be_due(sent_ms + min(AWAITING_INTERVAL_MS, self._interval_ms))
-            return []
-        awaited, self._awaited, self._awaited_until_ms = self._awaited, None, None
-        return [AwaitingEnded(awaited, missing)]
+        return [] if ended is None else [ended]
 
     def _heed_status(self, status: tuple[GroupStatus, ...] | None) -> list[Effect]:
         if status is None or status == self.status:
@@ -529,7 +524,7 @@ class StreamsMembership:
 
     def _tasks_awaited(self, event: TasksAwaited, now_ms: int) -> list[Effect]:
         """Await these tasks, too. A member asks for them at once, unless its last heartbeat failed."""
-        self._awaited, self._awaited_until_ms = event.tasks | (self._awaited or frozenset()), None
+        self._awaited.add(event.tasks)
         if self.state is State.MEMBER:
             self._report_soon(now_ms)
         return []

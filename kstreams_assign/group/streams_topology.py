@@ -6,9 +6,10 @@ that Java's ``StreamThread`` sends for the same topology, so Java members may sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kstreams_assign.errors import ConfigError, TopologyMismatch
+from kstreams_assign.group.copartition_order import java_copartition_groups
 from kstreams_assign.model import RepartitionTopic, SubtopologyShape, TopologyShape
 from kstreams_assign.topology.changelog_settings import CHANGELOG_SETTINGS, changelog_settings
 from kstreams_assign.topology.internal import REPARTITION_SETTINGS
@@ -41,6 +42,7 @@ def streams_topology(topology: TopologyShape, application_id: str, replication_f
     """
     settings = changelog_settings(topology, application_id)
     internal = topology.repartition_topics
+    copartitioned = java_copartition_groups(group for sub in topology.subtopologies for group in sub.copartition)
 
     def changelog(topic: str) -> TopicInfo:
         return TopicInfo(topic, 0, replication_factor, _sorted(settings.get(topic, CHANGELOG_SETTINGS)))
@@ -61,7 +63,7 @@ def streams_topology(topology: TopologyShape, application_id: str, replication_f
                 repartition_source_topics=tuple(
                     repartition(each) for each in sorted(sub.repartition, key=lambda each: each.topic)
                 ),
-                copartition_groups=tuple(_copartitioned(sub)),
+                copartition_groups=tuple(_copartitioned(sub, copartitioned)),
             )
             for number, sub in enumerate(topology.subtopologies)
         ),
@@ -73,13 +75,16 @@ def _external(sub: SubtopologyShape) -> tuple[str, ...]:
     return tuple(sorted(topic for topic in sub.sources if topic not in internal))
 
 
-def _copartitioned(sub: SubtopologyShape) -> Iterator[CopartitionGroup]:
-    external, internal = _external(sub), sorted(each.topic for each in sub.repartition)
-    for group in sub.copartition:
-        yield CopartitionGroup(
-            source_topics=tuple(n for n, topic in enumerate(external) if topic in group),
-            repartition_source_topics=tuple(n for n, topic in enumerate(internal) if topic in group),
-        )
+def _copartitioned(sub: SubtopologyShape, groups: Iterable[Sequence[str]]) -> Iterator[CopartitionGroup]:
+    """Return those of the groups whose topics this subtopology reads."""
+    external = {topic: index for index, topic in enumerate(_external(sub))}
+    internal = {topic: index for index, topic in enumerate(sorted(each.topic for each in sub.repartition))}
+    for group in groups:
+        if set(group) <= external.keys() | internal.keys():
+            yield CopartitionGroup(
+                source_topics=tuple(external[topic] for topic in group if topic in external),
+                repartition_source_topics=tuple(internal[topic] for topic in group if topic in internal),
+            )
 
 
 def _sorted(settings: Mapping[str, str]) -> dict[str, str]:

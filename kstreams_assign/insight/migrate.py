@@ -47,6 +47,7 @@ def look(asked: Asked) -> tuple[MigrationFacts, Migration]:
             config,
             patterns,
             describer.heartbeat_version(),
+            kind in ("consumer", "share") and describer.has_members(asked.group),
         )
     return facts, check_migration(facts)
 

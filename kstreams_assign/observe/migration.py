@@ -25,7 +25,8 @@ SHOWN = 5
 class MigrationFacts:
     """What is known of a group. ``kind``: the brokers' word for its type, ``None`` if there is no such group.
 
-    ``members`` are named as the brokers do. ``committed``: partitions with a committed offset. ``internal_topics`` are
+    ``members`` are named as the brokers do; of a group that is neither classic nor a streams group only ``has_members``
+    is known. ``committed``: partitions with a committed offset. ``internal_topics`` are
     those named after the group. ``group_settings`` are the brokers' for a streams group. ``config`` and ``patterns``
     (of sources) come from a file of settings, if one was given. ``heartbeat_version``: the newest one of
     StreamsGroupHeartbeat that the brokers know.
@@ -41,6 +42,7 @@ class MigrationFacts:
     config: Config | None = None
     patterns: Sequence[str] = ()
     heartbeat_version: int = 0
+    has_members: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,7 @@ def check_migration(facts: MigrationFacts) -> Migration:
 
 
 def _way(facts: MigrationFacts) -> list[str]:
-    way = []
-    if facts.kind not in (None, "classic", "streams"):
-        way.append(f"the group is of the type {facts.kind}: its members are no members of Kafka Streams")
+    way = [] if facts.kind in (None, "classic", "streams") else _in_the_way_of_another_type(facts)
     if facts.members and facts.kind != facts.to:
         more = f" and {len(facts.members) - SHOWN} more" if len(facts.members) > SHOWN else ""
         count = "1 member is" if len(facts.members) == 1 else f"{len(facts.members)} members are"
@@ -68,6 +68,18 @@ def _way(facts: MigrationFacts) -> list[str]:
     if facts.to == "streams":
         way += _in_the_way_of_streams(facts)
     return way
+
+
+def _in_the_way_of_another_type(facts: MigrationFacts) -> list[str]:
+    """Brokers (4.3.1) replace an empty group of consumers when a classic member joins, and no other."""
+    of_type = f"the group is of the type {facts.kind}"
+    if facts.has_members:
+        return [f"{of_type}: its members are no members of Kafka Streams"]
+    if facts.kind != "consumer":
+        return [f"{of_type}: delete it, or change application_id"]
+    if facts.to == "classic":
+        return []
+    return [f'{of_type}, without members: start one process once with group_protocol = "classic", and close it']
 
 
 def _in_the_way_of_streams(facts: MigrationFacts) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from uuid import UUID
@@ -262,10 +262,19 @@ class Leading:
                 next_probe_ms=decision.next_probe_ms,
                 error=int(decision.error),
                 record_bytes=decision.record_bytes,
-                warnings=tuple(decision.warnings),
+                warnings=(*decision.warnings, *self._warn_of_time(seconds)),
                 seconds=round(seconds, 4),
             )
         )
+
+    def _warn_of_time(self, seconds: float) -> Iterator[str]:
+        """Warn before it is too late: the broker removes a leader that says nothing for a session, and so the next."""
+        if seconds > self._config.session_timeout_ms / 2000:
+            yield (
+                f"the decision took {seconds:.1f} s, and a leader that decides for longer than a session is removed: "
+                f"session_timeout_ms = {self._config.session_timeout_ms}; raise it in all members, or set "
+                'rack_aware_assignment_strategy = "none", with which a decision is faster'
+            )
 
 
 def assign_config(config: Config) -> AssignConfig:

@@ -12,6 +12,7 @@ from typing import get_args
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.topology.flows import OnErrorChoice
+from kstreams_assign.worker.user_functions import refuse_no_function
 
 OnError = OnErrorChoice | Callable[[Record, Exception], str]
 """``fail`` ends the worker, ``skip`` goes on behind the record, ``dead_letter`` also sends it to the dead-letter topic;
@@ -35,3 +36,5 @@ def check_on_error(key: str, on_error: object) -> None:
     """Raise ``ConfigError`` for a value that ``on_error`` cannot have."""
     if not callable(on_error) and on_error not in (*Response,):
         raise ConfigError(f"{key} = {on_error!r}: must be {CHOICES}, or a function (record, error)")
+    if callable(on_error):
+        refuse_no_function(key, on_error, ("record", "error"))

@@ -127,6 +127,7 @@ class StreamsMember:
                 config.client_rack,
                 config.group_instance_id,
                 reports_offsets=self._heartbeats.heartbeat_version() >= OFFSETS_VERSION,
+                session_timeout_ms=config.session_timeout_ms,
             )
         )
         self._sums, self._lags = sums, lags
@@ -445,6 +446,9 @@ class StreamsMember:
         self.handle(ShutdownAsked())
         self._warm_joining.join_at_once("the application is to end")  # a heartbeat says so
 
+    def await_shutdown(self, _thread: threading.Thread, _works: Callable[[], bool]) -> None:
+        """Nothing to wait for: the last heartbeat carries the request."""
+
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed; ``keep_place`` lasts until then."""
         self.handle(machine.CloseAsked())
@@ -470,7 +474,7 @@ class StreamsMember:
         if wanted == "default" and (self._returns or self._drains):
             leaves = not self._returns
         request = self._engine.leaving_request(comes_back=not leaves)
-        if request is not None and (leaves or request.instance_id):
+        if request is not None and (leaves or request.instance_id or request.shutdown_application):
             self._connections.leave(request, timeout_s)
 
     # --- for status ----------------------------------------------------------------------------

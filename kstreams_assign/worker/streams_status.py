@@ -32,8 +32,10 @@ _MEANINGS: Mapping[int, str] = {
 }
 _PASSING = frozenset({ASSIGNMENT_DELAYED, SHUTDOWN_APPLICATION})
 """A new group waits for more members; the end of the application has an event of its own."""
-_PATIENCE_MS: Mapping[int, int] = {MISSING_INTERNAL_TOPICS: 10_000}
-"""How long a status may last before it is a warning: a new application has no internal topics yet."""
+_PATIENCE_MS: Mapping[int, int] = {MISSING_INTERNAL_TOPICS: 20_000}
+"""How long a status may last before it is a warning: a new application has no internal topics yet.
+
+That the brokers have created them is in the answer to the next heartbeat, which comes after 15 s at most."""
 
 
 class StatusWarnings:

@@ -99,3 +99,21 @@ def test_a_member_that_is_refused_for_good_sends_no_more_heartbeats() -> None:
     member = joined(0)
     assert isinstance(ended(member, refusal(30)), BrokerError)
     assert member.machine.due_ms() is None
+
+
+def test_a_member_that_asks_all_to_end_and_is_closed_before_a_heartbeat_says_so_says_it_as_it_leaves() -> None:
+    member = joined(0)
+    assert not member.beat().shutdown_application
+    member.handle(events.ShutdownAsked())
+    member.handle(CloseAsked())
+    assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", -1, shutdown_application=True)
+
+
+def test_a_request_that_a_heartbeat_has_made_is_repeated_by_the_leave_unless_it_was_answered() -> None:
+    member = joined(0)
+    member.handle(events.ShutdownAsked())
+    assert member.beat().shutdown_application
+    member.handle(CloseAsked())
+    assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", -1, shutdown_application=True)
+    member.handle(answer(4, lists=False))
+    assert member.machine.leaving_request() == StreamsHeartbeatRequest("app", "me", -1)

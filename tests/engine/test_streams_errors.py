@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreams_assign.engine.streams_errors import refusal
+from kstreams_assign.engine.streams_errors import GROUP_ID_NOT_FOUND, refusal
 from kstreams_assign.errors import ConfigError, TopologyMismatch
 
 INVALID_REQUEST = 42
@@ -25,3 +25,14 @@ def test_any_other_invalid_request_is_not_taken_for_a_topology(message: str | No
     error = refusal("app", INVALID_REQUEST, message, "i-1")
     assert type(error) is ConfigError
     assert "static members need brokers of Kafka 4.4" in str(error)
+
+
+def test_a_group_of_another_protocol_may_have_members_or_be_empty() -> None:
+    """An empty one that plain consumers have left behind refuses streams members, and takes classic ones."""
+    error = refusal("app", GROUP_ID_NOT_FOUND, "Group app is not a streams group.")
+    assert type(error) is ConfigError
+    assert str(error) == (
+        "heartbeat in streams group app: GROUP_ID_NOT_FOUND: the group is of another protocol: end its members, if it "
+        'has any; if it has none, start once with group_protocol = "classic", or change application_id (Group app is '
+        "not a streams group.)"
+    )

@@ -43,6 +43,17 @@ def test_it_lasts_for_the_shorter_timeout_from_when_the_newest_answered_heartbea
     assert lease_left_ms(member) == REBALANCE_MS - 400
 
 
+def test_a_third_heartbeat_is_due_before_it_ends_however_seldom_the_group_asks_for_them() -> None:
+    """Brokers allow an interval of 15 s, and a member a session that is shorter."""
+    member = Member(replace(PROFILE, session_timeout_ms=10_000))
+    seldom = events.Answered(replace(answer(3, lists=False).response, heartbeat_interval_ms=15_000))
+    beat(member, seldom)
+    for _ in range(3):
+        sent_ms = member.now_ms
+        beat(member, seldom)
+        assert member.now_ms - sent_ms == 3_333
+
+
 def test_heartbeats_do_not_prolong_it_while_a_revoked_task_is_not_released() -> None:
     member = joined(0, 1)
     beat(member, answer(3, 0))

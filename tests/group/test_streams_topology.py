@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kstreams_assign.group.streams_topology import list_streams_differences, streams_topology
-from kstreams_assign.model import Store, SubtopologyShape, TopologyShape
+from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape
+from kstreams_assign.wire.streams_structs import CopartitionGroup
 
 APP = "shop"
 DEFAULTS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
@@ -52,3 +53,19 @@ def test_differences_name_topic_and_settings() -> None:
     )[1:]
     assert line == "subtopology 0: replication_factor of shop-counts-changelog: 3 here, 1 in the group"
     assert list_streams_differences(mine, []) == ["the group has no subtopology 0"]
+
+
+def test_joined_topics_are_declared_in_the_order_of_javas_hash_sets() -> None:
+    """The brokers compare the order, too. External and internal topics are in one set, and so are all groups."""
+    internal = ("shop-joined-repartition", "shop-words-repartition")
+    words = SubtopologyShape(
+        ("customers", "orders", *internal),
+        repartition=tuple(RepartitionTopic(topic) for topic in internal),
+        copartition=(("customers", "shop-joined-repartition"), ("orders", "customers", "shop-words-repartition")),
+    )
+    joins = SubtopologyShape(
+        ("clicks", "prices", "purchases", "users"), copartition=(("clicks", "users"), ("prices", "purchases"))
+    )
+    first, other = streams_topology(TopologyShape((words, joins)), APP, 1).subtopologies
+    assert first.copartition_groups == (CopartitionGroup((1, 0), repartition_source_topics=(1, 0)),)
+    assert other.copartition_groups == (CopartitionGroup((2, 1)), CopartitionGroup((0, 3)))

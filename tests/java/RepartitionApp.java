@@ -25,7 +25,8 @@ import org.apache.kafka.streams.state.Stores;
  * key=value. The shape "words" counts the words of the lines in PREFIX-lines, through a groupBy; "pattern" does so with
  * the lines of every topic whose name begins with PREFIX-lines. "everything" adds a repartition topic with an explicit
  * number of partitions, another that is joined with a table, and that table, whose source topic is its changelog.
- * "global" counts the words as "words" does, beside a global table of PREFIX-names.
+ * "global" counts the words as "words" does, beside a global table of PREFIX-names. "joins" has no words: it joins
+ * PREFIX-purchases with the table of PREFIX-prices, and PREFIX-clicks with that of PREFIX-users, in one subtopology.
  * Stores are in memory. Prints one JSON line at each change: {"event": "state" | "tasks" | "topology", ...}. Commands:
  * close, describe.
  */
@@ -50,6 +51,12 @@ public final class RepartitionApp {
     private static Topology topology(final String shape, final String prefix, final Properties settings) {
         final StreamsBuilder builder = new StreamsBuilder();
         final Consumed<String, String> texts = Consumed.with(Serdes.String(), Serdes.String());
+        if (shape.equals("joins")) {
+            joined(builder, texts, prefix + "-purchases", prefix + "-prices", "prices")
+                .merge(joined(builder, texts, prefix + "-clicks", prefix + "-users", "users"))
+                .to(prefix + "-out", Produced.with(Serdes.String(), Serdes.String()));
+            return builder.build(settings);
+        }
         if (shape.equals("global")) {
             builder.globalTable(prefix + "-names", texts,
                 Materialized.<String, String>as(Stores.inMemoryKeyValueStore("names"))
@@ -78,5 +85,19 @@ public final class RepartitionApp {
                 .to(prefix + "-out", Produced.with(Serdes.String(), Serdes.String()));
         }
         return builder.build(settings);
+    }
+
+    private static KStream<String, String> joined(
+        final StreamsBuilder builder,
+        final Consumed<String, String> texts,
+        final String stream,
+        final String table,
+        final String store
+    ) {
+        final KTable<String, String> rows = builder.table(table, texts,
+            Materialized.<String, String>as(Stores.inMemoryKeyValueStore(store))
+                .withKeySerde(Serdes.String()).withValueSerde(Serdes.String()));
+        return builder.stream(stream, texts).join(rows, (record, row) -> record + " " + row,
+            Joined.with(Serdes.String(), Serdes.String(), Serdes.String()));
     }
 }

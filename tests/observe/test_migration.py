@@ -87,7 +87,25 @@ def test_a_session_that_is_longer_than_brokers_allow_stands_in_the_way_until_the
     assert "kafka-configs" not in " ".join(raised.before)
 
 
-def test_a_group_that_does_not_exist_and_one_of_another_kind_are_named() -> None:
+def test_a_group_that_does_not_exist_keeps_nothing() -> None:
     assert check_migration(replace(FACTS, kind=None)).kept == ("nothing: there is no such group yet",)
-    (text,) = check_migration(replace(FACTS, kind="share")).way
-    assert "the type share" in text
+
+
+def test_an_empty_group_of_consumers_becomes_classic_and_only_then_a_streams_group() -> None:
+    """Brokers replace it when a classic member joins, and refuse a streams member (4.3.1)."""
+    empty = replace(FACTS, kind="consumer")
+    assert check_migration(replace(empty, to="classic")).way == ()
+    (text,) = check_migration(empty).way
+    assert text == (
+        'the group is of the type consumer, without members: start one process once with group_protocol = "classic", '
+        "and close it"
+    )
+    no_members_of_streams = "the group is of the type consumer: its members are no members of Kafka Streams"
+    for to in ("classic", "streams"):
+        assert check_migration(replace(empty, to=to, has_members=True)).way == (no_members_of_streams,)
+
+
+def test_an_empty_group_of_another_type_is_to_be_deleted() -> None:
+    for to in ("classic", "streams"):
+        way = check_migration(replace(FACTS, kind="share", to=to)).way
+        assert way == ("the group is of the type share: delete it, or change application_id",)

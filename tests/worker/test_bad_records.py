@@ -216,6 +216,16 @@ def test_a_wrong_on_error_is_refused(wrong: Any) -> None:
         Subtopology(count, sources=["in"], on_error=wrong)
 
 
+async def waits(_record: Record, _error: Exception) -> str:
+    return "skip"
+
+
+@pytest.mark.parametrize("wrong", [lambda _record: "skip", waits])
+def test_a_function_that_could_not_answer_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"on_error = \S*(<lambda>|waits).*: must be a function \(record, error\)"):
+        Subtopology(count, sources=["in"], on_error=wrong)
+
+
 # --- outputs that the brokers refuse ------------------------------------------------------------------
 
 

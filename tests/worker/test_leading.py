@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
@@ -224,3 +225,18 @@ def test_a_table_with_too_few_partitions_is_refused_with_the_reason() -> None:
     assert [answer.partitions for answer in answers.values()] == [()]
     assert "too few partitions: customers has 2, orders has 4" in str(lead.refused)
     assert [event.error for event in events if isinstance(event, DecisionEvent)] == [ErrorCode.ASSIGNMENT_ERROR]
+
+
+@pytest.mark.parametrize(("seconds", "warned"), [(22.0, False), (23.0, True)])
+def test_a_decision_that_takes_most_of_a_session_is_warned_of(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch, seconds: float, warned: bool
+) -> None:
+    leader.admin.answers = [{TOPIC: PARTITIONS}]
+    now_s = itertools.count(0.0, seconds)  # the clock is read before and behind the decision
+    monkeypatch.setattr(leading.time, "monotonic", lambda: next(now_s))
+    monkeypatch.setattr(leading, "_left", lambda _deadline: 1.0)
+    leader.lead(seen=PARTITIONS)
+    (event,) = (event for event in leader.events if isinstance(event, DecisionEvent))
+    named = [warning for warning in event.warnings if f"took {seconds} s" in warning]
+    assert len(named) == warned
+    assert all("session_timeout_ms = 45000" in warning for warning in named)

@@ -22,6 +22,16 @@ from tests.worker.app import until
 ENDS_WITHIN_S = 60.0
 
 
+async def waits(_event: object) -> None:
+    """Do nothing."""
+
+
+def test_a_listener_that_would_never_run_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"on_event = waits: must be a function \(event\) without await and yield"):
+        make_worker(tmp_path / "state", waits)  # type: ignore[arg-type]
+    assert not (tmp_path / "state").exists()
+
+
 def make_worker(state: Path, on_event: EventListener | None = None) -> Worker:
     topology = [Subtopology(lambda *_: None, sources=["in"], stores=["totals"])]
     return Worker(Config("app", closed_port(), str(state)), topology, on_event=on_event)

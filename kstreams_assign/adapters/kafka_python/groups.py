@@ -29,7 +29,7 @@ from kstreams_assign.wire.streams_heartbeat import HEARTBEAT_API_KEY
 
 T = TypeVar("T")
 
-GONE = "Dead"
+EMPTY, GONE = "Empty", "Dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,16 @@ class GroupDescriber:
 
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""
+        return {group["group_id"]: str(group.get("group_type") or "classic").lower() for group in self._listed()}
+
+    def has_members(self, group: str) -> bool:
+        """Return whether the group has members, by the state that the brokers list; it may be of any type."""
+        return any(each["group_id"] == group and each.get("group_state") != EMPTY for each in self._listed())
+
+    def _listed(self) -> list[Mapping[str, Any]]:
         with translated("list groups"):
             listed: list[Mapping[str, Any]] = self._admin.list_groups()
-        return {group["group_id"]: str(group.get("group_type") or "classic").lower() for group in listed}
+        return listed
 
 
 @contextmanager
