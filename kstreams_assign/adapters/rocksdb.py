@@ -108,7 +108,7 @@ class RocksTaskStores:
                 self._agree_on_kinds(names & before, timestamped)
                 if changelogs is not None:
                     self._agree_on_changelogs(changelogs, names)
-                for name in sorted(names - before):
+                for name in sorted(names - self._held.families.keys()):
                     self._begin_family(name)
                 self._take_handles()
                 self._drop_old_indexes(names)
@@ -358,7 +358,7 @@ class RocksTaskStores:
         held = self._held
         self._note_changelogs(held.known_changelogs(declared), outdated=())
         valid = held.valid_changelogs(declared, names)
-        for store in held.with_indexes(held.changelogs.keys() - names - valid.keys()):
+        for store in held.with_indexes(held.sharing_changelogs(held.changelogs.keys() - names - valid.keys())):
             self.drop(store)
         now = {**valid, **{name: topic for name, topic in declared.items() if name in names}}
         self._note_changelogs(now, held.topics.difference(valid.values()))

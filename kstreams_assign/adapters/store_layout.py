@@ -86,6 +86,14 @@ class Held:
             if (declared.get(store) == topic if store in names else topic not in taken)
         }
 
+    def sharing_changelogs(self, stores: Collection[str]) -> set[str]:
+        """Return the stores that are noted with the changelog of one of these, and these.
+
+        Of two with one topic, which an earlier version noted, its offset may be of either's data.
+        """
+        topics = {topic for store, topic in self.changelogs.items() if store in stores}
+        return {store for store, topic in self.changelogs.items() if topic in topics}
+
     def with_indexes(self, stores: Collection[str]) -> list[str]:
         """Return the stores of the database that are among these, or the index of one of these."""
         return [name for name in self.families if name in stores or indexed_by(name) in stores]

@@ -237,12 +237,15 @@ class GroupReader:
         inputs = [TopicPartition(topic, number) for topic in read for number in range(counts[topic])]
         try:
             bounds = self._admin.bounds(wanted, self._timeout_s)
-            committed = self._describer.committed_offsets(group)
         except BrokerError as cause:
             gaps["end_offsets"] = f"the changelogs' offsets could not be read: {cause}"
             return {}, {}
-        ends = {partition: committed.get(partition, 0) for partition in inputs}
-        ends.update((partition, end) for partition, (_, end) in bounds.items())
+        ends = {partition: end for partition, (_, end) in bounds.items()}
+        try:
+            committed = self._describer.committed_offsets(group)
+            ends.update((partition, committed.get(partition, 0)) for partition in inputs)
+        except BrokerError as cause:
+            gaps["committed_offsets"] = f"the group's committed offsets could not be read: {cause}"
         return ends, {partition: begin for partition, (begin, _) in bounds.items()}
 
 

@@ -5,6 +5,7 @@ What must not live here: reading, writing, printing.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from kstreams_assign.tasks.record import Record
@@ -31,7 +32,10 @@ def readable(data: bytes | None) -> str:
 def printable(text: str, keep: str = "") -> str:
     """Escape what a terminal might obey: characters that are neither printable nor in ``keep``."""
     return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii") for char in text
+        char
+        if char.isprintable() or unicodedata.category(char) == "Zs" or char in keep
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 

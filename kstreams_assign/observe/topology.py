@@ -34,6 +34,7 @@ from kstreams_assign.topology.internal import BROKERS_TOPICS, is_internal
 CHANGELOG = "-changelog"
 UNSEEN_STORE = "store-without-visible-changelog"
 """Stands for the state of a subtopology whose changelog is not known."""
+_UNLOGGED = "so it counts as a store without a changelog"
 PERHAPS_A_TABLE = "if it is a table of a source topic, describe it in TOML with its source"
 
 
@@ -90,7 +91,7 @@ def _shape(
         sources.update(filter(topic_matcher(pattern, name), others))
     return SubtopologyShape(
         () if subtopology.is_global else tuple(sorted(sources)),
-        _stores(subtopology, snapshot, assumed),
+        _stores(subtopology, snapshot, internal, assumed),
         repartition=tuple(RepartitionTopic(full[topic]) for topic in sorted(full) if full[topic] != topic),
         sinks=tuple(_full_name(topic, snapshot, internal) for topic in subtopology.sinks),
     )
@@ -106,15 +107,28 @@ def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -
     return full if topic in internal or (topic not in there and full in there) else topic
 
 
-def _stores(subtopology: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
+def _stores(
+    subtopology: DescribedSubtopology, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str]
+) -> tuple[Store, ...]:
+    ends = {partition.topic for partition in snapshot.end_offsets}
     stores = []
     for name, store in subtopology.stores.items():
-        topic = store.source if store else changelog_topic(snapshot.group, name)
-        exists = topic is None or topic in snapshot.partition_counts
-        if store is None and not exists:
-            counts_as = f"there is no topic {topic}, so it counts as a store without a changelog"
-            assumed[f"store {name}"] = f"{counts_as}; {PERHAPS_A_TABLE}"
-        stores.append(replace(store, logged=store.logged and exists) if store else Store(name, exists))
+        if store is None:
+            topic = changelog_topic(snapshot.group, name)
+            exists = topic in snapshot.partition_counts
+            if not exists:
+                counts_as = f"there is no topic {topic}, {_UNLOGGED}"
+                assumed[f"store {name}"] = f"{counts_as}; {PERHAPS_A_TABLE}"
+            stores.append(Store(name, exists))
+        elif store.source is None:
+            stores.append(store)
+        else:
+            source = _full_name(store.source, snapshot, internal)
+            is_known = source in ends or not ends
+            if not is_known and source in snapshot.partition_counts:
+                assumed[f"store {name}"] = f"the snapshot has no offsets of {source}, {_UNLOGGED}"
+            exists = is_known and source in snapshot.partition_counts
+            stores.append(replace(store, source=source, logged=store.logged and exists))
     return tuple(stores)
 
 

@@ -141,8 +141,9 @@ class Signals:
     def _give_back(self) -> None:
         """Set the handlers of before, but leave those that the application has set itself."""
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) is handler:
-                signal.signal(number, self._before[number])
+            before = self._before[number]
+            if signal.getsignal(number) is handler and before is not None:  # None: not a handler of Python's
+                signal.signal(number, before)
 
 
 class Supervisor:

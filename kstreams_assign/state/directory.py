@@ -41,7 +41,10 @@ from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
 _log = logging.getLogger(__name__)
 
-JAVA_STATE = ("kafka-streams-process-metadata", "*_*/.checkpoint", "*_*/.lock", "*_*/rocksdb")
+JAVA_STATE = (
+    "kafka-streams-process-metadata",
+    *(f"[0-9]*_[0-9]*/{name}" for name in (".checkpoint", ".lock", "rocksdb")),
+)
 """What only Java has in an application's folder and in those of its tasks (Kafka: ``StateDirectory``).
 
 Old releases have a lock in each task's folder in place of the process file, and under exactly once no checkpoint while

@@ -252,7 +252,12 @@ class GroupMember:
     ) -> None:
         self._ending.set()
         self._leaves.set()
-        self._membership.await_shutdown(self._threads[0], lambda: False)  # ``poll`` is over
+        try:
+            self._membership.await_shutdown(self._threads[0], lambda: False)  # ``poll`` is over
+        finally:
+            self._leave_group()
+
+    def _leave_group(self) -> None:
         self._membership.close()
         for thread in self._threads:
             thread.join()

@@ -269,12 +269,14 @@ class Leading:
 
     def _warn_of_time(self, seconds: float) -> Iterator[str]:
         """Warn before it is too late: the broker removes a leader that says nothing for a session, and so the next."""
-        if seconds > self._config.session_timeout_ms / 2000:
+        config = self._config
+        if seconds > config.session_timeout_ms / 2000:
             yield (
-                f"the decision took {seconds:.1f} s, and a leader that decides for longer than a session is removed: "
-                f"session_timeout_ms = {self._config.session_timeout_ms}; raise it in all members, or set "
-                'rack_aware_assignment_strategy = "none", with which a decision is faster'
+                f"the decision took {seconds:.1f} s with its look-ups, and a leader that takes a whole session is "
+                f"removed: session_timeout_ms = {config.session_timeout_ms}; raise it in all members"
             )
+            if config.rack_aware_assignment_strategy != "none":
+                yield 'with rack_aware_assignment_strategy = "none" a decision takes less time'
 
 
 def assign_config(config: Config) -> AssignConfig:

@@ -169,10 +169,17 @@ class Membership:
     def handle(self, event: engine.Event) -> None:
         """Let the engine decide and carry out what it says. From any thread; never waits."""
         with self._lock:
-            effects = self._engine.handle(event, wall_ms())
-            for effect in effects:
-                if isinstance(effect, engine.Order):
-                    self._carry_out(effect)
+            effects = self._decide(event)
+        self._go_on(effects)
+
+    def _decide(self, event: engine.Event) -> Sequence[engine.Effect]:
+        effects = self._engine.handle(event, wall_ms())
+        for effect in effects:
+            if isinstance(effect, engine.Order):
+                self._carry_out(effect)
+        return effects
+
+    def _go_on(self, effects: Sequence[engine.Effect]) -> None:
         if effects:  # not after every turn, or the thread would never rest
             self._wake.set()
         for effect in effects:  # without the lock: a listener may call us, or wait for a thread that does
@@ -301,10 +308,13 @@ class Membership:
 
     def _answer_orders(self) -> None:
         """Answer in place of work that has ended, so that it holds up no join."""
-        if self._engine.state is machine.State.PREPARING:
-            self.handle(machine.WorkCommitted())
-        elif self._engine.state is machine.State.RELEASING:
-            self.handle(machine.TasksReleased())
+        effects: Sequence[engine.Effect] = ()
+        with self._lock:
+            if self._engine.state is machine.State.PREPARING:
+                effects = self._decide(machine.WorkCommitted())
+            elif self._engine.state is machine.State.RELEASING:
+                effects = self._decide(machine.TasksReleased())
+        self._go_on(effects)
 
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed."""

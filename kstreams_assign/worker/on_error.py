@@ -34,7 +34,7 @@ CHOICES = ", ".join(repr(each.value) for each in Response)
 
 def check_on_error(key: str, on_error: object) -> None:
     """Raise ``ConfigError`` for a value that ``on_error`` cannot have."""
-    if not callable(on_error) and on_error not in (*Response,):
-        raise ConfigError(f"{key} = {on_error!r}: must be {CHOICES}, or a function (record, error)")
     if callable(on_error):
         refuse_no_function(key, on_error, ("record", "error"))
+    elif on_error not in (*Response,):
+        raise ConfigError(f"{key} = {on_error!r}: must be {CHOICES}, or a function (record, error)")

@@ -94,7 +94,8 @@ class DueTimers(Sequence[Timer]):
     The timer that was read last is at work, ``chosen`` is its index: what is written or emitted has its time.
     ``look_back`` is called with it, for what is read. The first one is at work from the beginning.
 
-    A timer fires when it is read, and all before it. An iteration passes over those that were withdrawn before.
+    An iteration fires one timer after the other, and passes over those that were withdrawn before. Who reads by an
+    index or a slice chooses by itself: then all have fired.
     """
 
     __slots__ = ("_at_work", "_look_back", "_timers", "chosen")
@@ -104,7 +105,7 @@ class DueTimers(Sequence[Timer]):
         self._timers.fired = 0
         self._at_work = at_work
         self._look_back = look_back
-        self._choose(0)
+        self._choose(0, timers[0])
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -114,7 +115,7 @@ class DueTimers(Sequence[Timer]):
         for index, timer in enumerate(self._timers):
             if withdrawn and timer in withdrawn:
                 continue
-            self._choose(index)
+            self._choose(index, timer)
             yield timer
 
     @overload
@@ -122,20 +123,17 @@ class DueTimers(Sequence[Timer]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Timer]: ...
     def __getitem__(self, index: int | slice) -> Timer | Sequence[Timer]:
-        if isinstance(index, slice):
-            last = max(range(len(self._timers))[index], default=0)
-            self._timers.fired = max(self._timers.fired, last + 1)
-            return self._timers[index]
-        timer = self._timers[index]
-        self._choose(index % len(self._timers))
-        return timer
-
-    def _choose(self, index: int) -> None:
         timers = self._timers
-        timer = timers[index]
+        timers.fired = len(timers)
+        if isinstance(index, slice):
+            return timers[index]
+        self._choose(index % len(timers), timers[index])
+        return timers[index]
+
+    def _choose(self, index: int, timer: Timer) -> None:
         self.chosen = index
-        if index >= timers.fired:
-            timers.fired = index + 1
+        if index >= self._timers.fired:
+            self._timers.fired = index + 1
         self._at_work.record = at_time(timer.at_ms)
         self._look_back(timer)
 

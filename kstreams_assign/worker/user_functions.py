@@ -7,7 +7,7 @@ decorator that passes a call on, only by what it returns.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+from collections.abc import Sequence
 
 from kstreams_assign.errors import ConfigError
 
@@ -21,7 +21,7 @@ def refuse_no_function(key: str, function: object, arguments: Sequence[str]) -> 
     if _runs_no_code(function) or _runs_no_code(type(function).__call__):
         raise ConfigError(f"{key} = {name}: {required} without await and yield; a call of it would not run its code")
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return  # some builtins have none
     try:
@@ -40,13 +40,13 @@ def _runs_no_code(function: object) -> bool:
 
 
 def refuse_unrun(call: str, returned: object) -> None:
-    """Raise ``ConfigError`` if a call returned code that did not run; anything else that it returned is ignored."""
-    if isinstance(returned, Coroutine):
+    """Raise ``ConfigError`` if a call returned code that has not begun; anything else that it returned is ignored."""
+    if inspect.iscoroutine(returned) and inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
         kind = "a coroutine"
         returned.close()  # else Python warns that it was never awaited
-    elif isinstance(returned, Generator):
+    elif inspect.isgenerator(returned) and inspect.getgeneratorstate(returned) == inspect.GEN_CREATED:
         kind = "a generator"
-    elif isinstance(returned, AsyncGenerator):
+    elif inspect.isasyncgen(returned):
         kind = "an asynchronous generator"
     else:
         return

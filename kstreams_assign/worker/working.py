@@ -301,7 +301,7 @@ class Working:
             self._ending.wait()
         finally:
             self._ending.set()
-            self._membership.await_shutdown(membership, processing.is_alive)
+            self._guarded(lambda: self._membership.await_shutdown(membership, processing.is_alive))
             self._membership.close()
             membership.join()
             self._keeping_place = self._start("membership", lambda: self._membership.keep_place(self._stopped))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -147,6 +148,7 @@ def test_a_program_with_its_own_loop_that_asks_all_to_end_and_leaves_at_once(app
 def test_a_worker_does_not_wait_long_for_a_member_that_does_not_join_again(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    too_long_s = membership.SHUTDOWN_ASKED_WITHIN_S
     monkeypatch.setattr(membership, "SHUTDOWN_ASKED_WITHIN_S", 0.5)
     running = app.start(1)
     running.until_running(PARTITIONS)
@@ -155,4 +157,6 @@ def test_a_worker_does_not_wait_long_for_a_member_that_does_not_join_again(
     with raw_member(app.broker, app.name, app.name, subscription) as silent:
         until(lambda: bool(silent.poll() or silent.user_data is not None))
         running.worker.shut_application_down()
+        began_s = time.monotonic()
         running.stop()
+        assert 0.5 <= time.monotonic() - began_s < too_long_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -73,5 +74,7 @@ def test_a_member_that_has_ended_awaits_nothing(silent: Case) -> None:
     silent.membership.handle(ShutdownAsked())
     silent.membership.close()
     silent.thread.join(PATIENCE_S)
+    began_s = time.monotonic()
     silent.membership.await_shutdown(silent.thread, has_ended)
+    assert time.monotonic() - began_s < membership.SHUTDOWN_ASKED_WITHIN_S / 2
     assert silent.error is None

@@ -99,6 +99,11 @@ def runs_to_its_end(task: Task, records: Sequence[Record]) -> None:
     asyncio.run(waits(task, records))
 
 
+@wraps(takes_one)
+def is_given_more(task: Task, _records: Sequence[Record]) -> None:
+    takes_one(task)
+
+
 class Counter:
     """Has a method to be used as a function."""
 
@@ -132,7 +137,7 @@ def test_a_subtopology_that_cannot_work_is_refused_where_it_is_declared(argument
 
 @pytest.mark.parametrize(
     "process",
-    [count, lambda *_: None, partial(count), Counter(), Counter().count, max, runs_to_its_end],
+    [count, lambda *_: None, partial(count), Counter(), Counter().count, max, runs_to_its_end, is_given_more],
     ids=lambda each: repr(each)[:20],
 )
 def test_whatever_takes_a_task_and_records_is_a_function(process: Any) -> None:

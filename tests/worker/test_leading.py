@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -233,7 +234,7 @@ def test_a_decision_that_takes_most_of_a_session_is_warned_of(
 ) -> None:
     leader.admin.answers = [{TOPIC: PARTITIONS}]
     now_s = itertools.count(0.0, seconds)  # the clock is read before and behind the decision
-    monkeypatch.setattr(leading.time, "monotonic", lambda: next(now_s))
+    monkeypatch.setattr(leading, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
     monkeypatch.setattr(leading, "_left", lambda _deadline: 1.0)
     leader.lead(seen=PARTITIONS)
     (event,) = (event for event in leader.events if isinstance(event, DecisionEvent))

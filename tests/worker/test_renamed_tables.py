@@ -161,6 +161,20 @@ def test_a_table_in_a_folder_that_notes_no_changelogs_stays_and_may_be_renamed_f
         assert not machine.started_over
 
 
+@pytest.mark.parametrize("first", [[(b"k0", b"in")], []], ids=["the old one has entries", "it has none"])
+def test_of_two_tables_that_an_earlier_version_noted_with_one_topic_the_declared_one_is_restored_alone(
+    machine: Machine, first: list[tuple[bytes, bytes]]
+) -> None:
+    cache = Store("cache", logged=False)
+    machine.run(B, OTHER, cache)
+    with closing(open_task_stores(machine.directory.task_path(TASK), ["a", "b", "c", "cache"])) as stores:
+        stores.write({"a": first, "b": [(b"k0", b"old")]}, {TopicPartition("in", 3): 1})
+        stores._note_changelogs({"a": "in", "b": "in", "c": "app-c-changelog"}, {"in-2"})
+    expected = machine.expected(of("b", "in"), OTHER)
+    assert machine.run(of("b", "in"), OTHER, cache) == {**expected, "cache": {b"k1": b"1 of cache"}}
+    assert not machine.started_over
+
+
 def test_with_a_store_whose_changelog_is_taken_its_index_is_removed(tmp_path: Path) -> None:
     changelog = TopicPartition("in", 3)
     with closing(open_task_stores(tmp_path, ["a", "a/expiry"], changelogs={"a": "in"})) as stores:

@@ -125,3 +125,22 @@ def test_look_ups_know_the_partitions_of_a_topic_that_has_grown():
         working._membership = SimpleNamespace(generation=generation, group_generation=epoch)
         assert working._topology()[1] == {"orders": known}
         counts["orders"] = 5
+
+
+def test_a_listener_that_fails_while_the_group_is_asked_to_end_leaves_nothing_running():
+    def fail(*_: object) -> None:
+        raise BrokenPipeError("the listener's log is gone")
+
+    working, calls = Working.__new__(Working), []
+    working._ending, working._stopped, working._failures = threading.Event(), threading.Event(), []
+    working._membership = SimpleNamespace(
+        run=nothing, await_shutdown=fail, close=lambda: calls.append("membership"), keep_place=lambda _: nothing()
+    )
+    working._processor = SimpleNamespace(
+        run=nothing, stop=nothing, settle=nothing, close=lambda: calls.append("processor")
+    )
+    working._restoring = SimpleNamespace(run=nothing, stop=nothing, settle=nothing)
+    working._talk = lambda _: working._ending.set()
+    working._work()
+    assert calls == ["membership", "processor"]
+    assert [type(failure) for failure in working._failures] == [BrokenPipeError]
