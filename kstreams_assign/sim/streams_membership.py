@@ -134,6 +134,7 @@ class StreamsMembership:
                 str(process.process_id),
                 streams_topology(self._world.shape, APPLICATION, REPLICATION_FACTOR),
                 scenario.rebalance_timeout_ms,
+                session_timeout_ms=scenario.session_timeout_ms,
             )
         )
         self.client = StreamsClient(process, self.machine, member_id)
