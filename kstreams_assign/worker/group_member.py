@@ -38,7 +38,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.memberships import connect_member, refuse_shutdown
 from kstreams_assign.worker.reported_lags import ReportedLags
-from kstreams_assign.worker.user_functions import refuse_no_function
+from kstreams_assign.worker.user_functions import refuse_no_listener
 
 LEAVE_TIMEOUT_S = 5.0
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -195,8 +195,7 @@ class GroupMember:
         member_dir: str | PathLike[str] | None = None,
         on_event: EventListener | None = None,
     ) -> None:
-        if on_event is not None:
-            refuse_no_function("on_event", on_event, ("event",))
+        refuse_no_listener(on_event)
         if config.exactly_once:
             refuse_unknown_metadata(librdkafka_writes)
         self._config = config

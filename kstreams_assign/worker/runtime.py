@@ -59,7 +59,7 @@ from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.querying import Queries
 from kstreams_assign.worker.reading import KeyReads
 from kstreams_assign.worker.share import apply_share, scarce_memory
-from kstreams_assign.worker.user_functions import refuse_no_function
+from kstreams_assign.worker.user_functions import refuse_no_listener
 from kstreams_assign.worker.working import Local, Working
 
 
@@ -80,8 +80,7 @@ class Runtime(KeyReads):
         global_tables: Sequence[GlobalTable] = (),
         first_look: Callable[[ClusterAdmin], None] | None = None,
     ) -> None:
-        if on_event is not None:
-            refuse_no_function("on_event", on_event, ("event",))
+        refuse_no_listener(on_event)
         config, on_event = apply_share(config, on_event)
         self._config = config
         self._flows = bind_flows(flows, config.application_id)

@@ -30,6 +30,12 @@ def refuse_no_function(key: str, function: object, arguments: Sequence[str]) -> 
         raise ConfigError(f"{key} = {name}{signature}: {required}") from None
 
 
+def refuse_no_listener(on_event: object) -> None:
+    """Raise ``ConfigError`` for what is not None and cannot be a listener."""
+    if on_event is not None:
+        refuse_no_function("on_event", on_event, ("event",))
+
+
 def _runs_no_code(function: object) -> bool:
     """Return whether a call would only make a coroutine or a generator."""
     return (

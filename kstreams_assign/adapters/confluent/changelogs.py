@@ -208,11 +208,12 @@ def _by_partition(
 def _refuse_headers(topic: str, store: str, messages: list[Message]) -> None:
     """One call for each record, in C, of which nearly all have none."""
     try:
-        headers, more = list(filter(None, map(headers_of, messages))), []
+        headers = set(chain.from_iterable(filter(None, map(headers_of, messages))))
     except SystemError:
-        headers, more = list(filter(None, readable_headers(messages))), [[("a name that is not UTF-8", None)]]
-    if headers or more:
-        refuse_headers(topic, store, set(chain(*headers, *more)))
+        headers = set(chain.from_iterable(filter(None, readable_headers(messages))))
+        headers.add(("a name that is not UTF-8", None))
+    if headers:
+        refuse_headers(topic, store, headers)
 
 
 def _values(messages: list[Message]) -> Iterable[bytes | None]:
