@@ -10,8 +10,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
@@ -100,10 +99,9 @@ def committed_values(broker: str, at: TopicPartition) -> list[bytes | None]:
 
 
 def committed_offset(broker: str, group: str, at: TopicPartition) -> int:
-    asked = ConsumerGroupTopicPartitions(group, [ClientPartition(*at)])
-    client = AdminClient({"bootstrap.servers": broker})
-    answer = client.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
-    return int(answer.topic_partitions[0].offset)
+    with closing(KafkaAdminClient(bootstrap_servers=broker)) as admin:
+        committed = admin.list_group_offsets({group: [at]})[group]
+    return int(committed[at].offset) if at in committed else -1
 
 
 def test_records_and_offsets_become_true_together_or_not_at_all(broker: str, make: Make, at: TopicPartition) -> None:

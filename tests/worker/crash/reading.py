@@ -13,7 +13,6 @@ from typing import NamedTuple
 import rocksdict
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -96,17 +95,6 @@ def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> d
         threading.Event().wait(0.05)
         with suppress(KafkaException):  # what is in the way of both, the question says
             admin.list_topics(timeout=WAIT_S)  # else it asks the same leaders again
-
-
-def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) -> dict[int, int]:
-    """Return the group's next offsets in a topic (by default the input, named as the group); 0 where it has none."""
-    (answer,) = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], request_timeout=WAIT_S
-    ).values()
-    next_offsets = {
-        at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions if at.topic == (topic or group)
-    }
-    return {partition: max(0, next_offsets.get(partition, 0)) for partition in range(PARTITIONS)}
 
 
 def read_folders(state: Path) -> list[Folder]:

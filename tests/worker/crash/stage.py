@@ -15,12 +15,13 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient, MemberToRemove
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 
 from kstreams_assign import TopicPartition as Partition
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from tests.worker.crash import app
 from tests.worker.crash.points import Point, Recording
-from tests.worker.crash.reading import WAIT_S, Line, committed_offsets, end_offsets, read_topics
+from tests.worker.crash.reading import WAIT_S, Line, end_offsets, read_topics
 from tests.worker.crash.victim import CLOSE, RUNNING, Part, main
 
 VICTIM, HEIR, SUCCESSOR = "victim", "heir", "successor"
@@ -35,6 +36,7 @@ WAITING = 24
 """Inputs of each partition that wait for it."""
 AHEAD_BY = 5
 EXACT = "exactly_once_v2"
+_COORDINATOR_AWAY = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.worker.crash.victim"])
@@ -66,6 +68,35 @@ class Cluster:
         new = [NewTopic(name, app.PARTITIONS, 1, config=config) for name, config in names]
         for made in self.admin.create_topics(new, operation_timeout=WAIT_S).values():
             made.result(WAIT_S)
+
+    def delete(self, applications: Iterable[str]) -> None:
+        """Delete the topics of these applications: with thousands of partitions a broker stands still at times."""
+        names = [
+            name
+            for each in applications
+            for name in (each, app.answers_topic(each), app.changelog_topic(each), app.between_topic(each))
+        ]
+        deleted = self.admin.delete_topics(names, operation_timeout=WAIT_S).values() if names else ()
+        for gone in deleted:
+            with suppress(KafkaException):  # not every application has all of them
+                gone.result(WAIT_S)
+
+    def committed_offsets(self, group: str, topic: str | None = None) -> dict[int, int]:
+        """Return the group's next offsets in a topic (by default the input, named as the group); 0 where it has none.
+
+        Not by ``AdminClient``: librdkafka 2.16 has a segmentation fault where a coordinator refuses a client that has
+        no group, or its connection is given up.
+        """
+
+        def look() -> Mapping[Any, Any] | None:
+            with self._groups_lock, suppress(*_COORDINATOR_AWAY):
+                offsets: Mapping[Any, Any] = self._groups.list_group_offsets(group)[group]
+                return offsets
+            return None
+
+        committed = until(look, f"{group} has a coordinator")
+        next_offsets = {at.partition: value.offset for at, value in committed.items() if at.topic == (topic or group)}
+        return {partition: max(0, next_offsets.get(partition, 0)) for partition in range(app.PARTITIONS)}
 
     def remove_member(self, group: str, client: str) -> None:
         """Remove a dead member at once, as the broker does when its session ends."""
@@ -216,7 +247,7 @@ class Stage:
         assert before.said(RUNNING), f"{PREDECESSOR} never ran: {last_line(before.log)}"
         before.process.kill()
         before.ended()
-        self.floor = committed_offsets(self.cluster.admin, self.name)
+        self.floor = self.cluster.committed_offsets(self.name)
         producer = Producer({"bootstrap.servers": self.cluster.servers, "linger.ms": 5})
         self._produce(producer, WAITING)
         assert not producer.flush(WAIT_S), f"more inputs of {self.name} could not be sent in {WAIT_S:.0f} s"
@@ -248,7 +279,7 @@ class Stage:
             self._all_alive()
             if watched is not None and watched.exit_code is not None:
                 return True
-            committed = committed_offsets(self.cluster.admin, self.name)
+            committed = self.cluster.committed_offsets(self.name)
             if committed != end_offsets(self.cluster.admin, self.name) or (self._purges and self._between()):
                 return None
             return True
@@ -259,7 +290,7 @@ class Stage:
         """Return the records between the inputs and their answers."""
         topic = app.between_topic(self.name)
         lines = read_topics(self.cluster.servers, [topic], committed=self._guarantee == EXACT)[topic]
-        committed = committed_offsets(self.cluster.admin, self.name, topic)
+        committed = self.cluster.committed_offsets(self.name, topic)
         return [line for line in lines if line.offset >= committed[line.partition]]
 
     def _all_alive(self) -> None:

@@ -15,7 +15,7 @@ from tests.worker.crash import app
 from tests.worker.crash.calls import after_only
 from tests.worker.crash.checks import Left, wrong_answers, wrong_folders, wrong_state
 from tests.worker.crash.points import Point, Recording, all_points, busiest_phases, point_per_site
-from tests.worker.crash.reading import committed_offsets, end_offsets, read_folders, read_topics, settled
+from tests.worker.crash.reading import end_offsets, read_folders, read_topics, settled
 from tests.worker.crash.stage import (
     AHEAD_BY,
     EXACT,
@@ -158,6 +158,7 @@ class Sweep:
                     for stage, (point, kind) in zip(stages, some, strict=True)
                 ]
                 ended = [play.result() for play in under_way]
+            self.cluster.delete(stage.name for stage, outcome in zip(stages, ended, strict=True) if not outcome.wrong)
             too_late = [outcome for outcome in ended if outcome.too_late]
             yield from (outcome for outcome in ended if not outcome.too_late)
             yield from self.play(scenario, [replace(outcome.point, nth=outcome.point.nth // 2) for outcome in too_late])
@@ -196,7 +197,7 @@ class Sweep:
             victim = self._begin(stage, scenario, None)
             seen = victim.recording()
             assert victim.ended() == 0, f"the victim ended with {victim.ended()}: {victim.log}"
-            return seen, self._finish(stage, scenario, SAME, committed_offsets(self.cluster.admin, stage.name))
+            return seen, self._finish(stage, scenario, SAME, self.cluster.committed_offsets(stage.name))
         finally:
             stage.end()
 
@@ -208,7 +209,7 @@ class Sweep:
             code = victim.ended()
             reached = code == -signal.SIGKILL
             wrong += [] if reached or code == 0 else [f"the victim ended with {code}: {victim.log}"]
-            committed = committed_offsets(self.cluster.admin, stage.name)
+            committed = self.cluster.committed_offsets(stage.name)
             wrong += self._folders(stage, VICTIM, in_bulk=point.phase == scenario.first) if scenario.looks_whole else []
             self.cluster.remove_member(stage.name, VICTIM)
             wrong += self._finish(stage, scenario, successor, committed)
@@ -241,7 +242,7 @@ class Sweep:
         """Whether the process reached the rebalance."""
         if scenario.expelled:
             assert scenario.rebalance is not None
-            stage.floor = committed_offsets(self.cluster.admin, stage.name)
+            stage.floor = self.cluster.committed_offsets(stage.name)
             self.cluster.remove_member(stage.name, VICTIM)
             return victim.said(scenario.rebalance)
         return victim.outlives(stage.start(HEIR, stage.state_of(HEIR)), RUNNING)
