@@ -356,6 +356,7 @@ SLOW = (
     "tests/bench/test_policies.py",
     "tests/bench/test_prediction.py",
     "tests/bench/test_record_size.py",
+    "tests/bench/test_what_if.py",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
     "tests/group/test_size.py::test_then_the_standbys",
     "tests/history/test_ask.py::test_the_printed_script",

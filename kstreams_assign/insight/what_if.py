@@ -45,13 +45,20 @@ from kstreams_assign.topology.internal import missing_sources
 
 ADDED_MEMBERS_MAX = 1_000
 """Of all added processes together. So many take some ten seconds in a small group, minutes in a large one."""
+REBALANCES_MAX = 2_000
+TELLS_EACH = 10
+"""Rebalances. Where there is no terminal, a line says after so many how far it is."""
 QUICK_SIZE = 1_000
 """Stateful tasks times processes; a larger group takes seconds for each alternative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change, in the caller's words. ``since``: an earlier snapshot, to measure the restore rate from."""
+    """The change, in the caller's words.
+
+    ``since``: an earlier snapshot, to measure the restore rate from. ``rebalances``: of each alternative at most; None:
+    ``REBALANCES_MAX``.
+    """
 
     add: int = 0
     add_java: int = 0
@@ -62,6 +69,7 @@ class Change:
     assignors: Sequence[str] = ()
     restore_rate: int | None = None
     since: Path | None = None
+    rebalances: int | None = None
 
 
 def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
@@ -92,8 +100,9 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     )
     rate, rate_from = _rate(group, change)
     assignors = [*change.assignors, *([settings.pop("assignor")] if "assignor" in settings else [])]
-    now = played(state, Alternative(), rate)
-    rows = _rows(state, alternatives(state, asked, settings, assignors), rate)
+    rebalances_max = change.rebalances or REBALANCES_MAX
+    now = played(state, Alternative(), rate, rebalances_max)
+    rows = _rows(state, alternatives(state, asked, settings, assignors), rate, rebalances_max)
     assumed = {**state.assumed, **_assumed(state, asked, rate_from)}
     if as_json:
         print(json.dumps(_document(group, now, rows, rate, assumed), indent=2))
@@ -134,6 +143,7 @@ def _played_change(
             "--assignor": (change.assignors, "the broker assigns, by an assignor of its own"),
             **known_to_broker(wanted, "--current"),
             "--since": (change.since, "members report no positions: give --restore-rate"),
+            "--rebalances": (change.rebalances, "the broker moves all tasks at once"),
         }
     )
     if others := settings.keys() - {STANDBYS}:
@@ -161,18 +171,27 @@ def _played_change(
     )
 
 
-def _rows(state: GroupState, alternatives: Sequence[Alternative], rate: int | None) -> list[Row]:
+def _rows(state: GroupState, alternatives: Sequence[Alternative], rate: int | None, rebalances_max: int) -> list[Row]:
     rows = []
     console = Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("")
         for number, alternative in enumerate(alternatives, start=1):
-            text = f"playing {number} of {len(alternatives)}: {alternative.text()}"
+            named = f"{alternative.text()} ({alternative.assignor or state.assignor})"
+            text = f"playing {number} of {len(alternatives)}: {named}"
             progress.update(bar, description=text)
-            if _takes_seconds(state, alternative) and not console.is_terminal:
+            says = _takes_seconds(state, alternative) and not console.is_terminal
+            if says:
                 print(text, file=sys.stderr, flush=True)
-            rows.append(played(state, alternative, rate))
+
+            def tell(rebalances: int, text: str = text, says: bool = says) -> None:
+                so_far = f"{text}: {rebalances:,} rebalances"
+                progress.update(bar, description=so_far)
+                if says and rebalances % TELLS_EACH == 0:
+                    print(so_far, file=sys.stderr, flush=True)
+
+            rows.append(played(state, alternative, rate, rebalances_max, tell))
     return without_repeats(rows)
 
 

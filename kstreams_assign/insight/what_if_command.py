@@ -36,6 +36,10 @@ def what_if(
     since: Annotated[
         Path | None, typer.Option(help="An earlier snapshot: measure the restore rate from how far copies came since.")
     ] = None,
+    rebalances: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="2000", help="Play at most so many rebalances of each alternative."),
+    ] = None,
     client: ClientPairs = None,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
     timeout_s: Timeout = 10.0,
@@ -46,6 +50,9 @@ def what_if(
     changes. Of a group of the streams protocol (KIP-1071) it shows what the broker would move, for how long those tasks
     would be silent (with --restore-rate), and a classic group beside it. Exit status 1 if there is no such group or it
     has no members, 3 if no broker answers.
+
+    A change of the assignor in a group of hundreds of processes moves thousands of tasks a few at a time, and each of
+    these rebalances takes up to seconds to play: name the one --assignor that you want, or set --rebalances.
 
     Example: kstreams-assign what-if orders-app -b localhost:9092 --add 1 --set max_warmup_replicas=8
 
@@ -65,5 +72,6 @@ def what_if(
         assignors=assignor or (),
         restore_rate=restore_rate,
         since=since,
+        rebalances=rebalances,
     )
     work.what_if(wanted, change, as_json=as_json)

@@ -77,7 +77,7 @@ def _figures(row: Row) -> list[str]:
 def _time(row: Row) -> str:
     outcome = row.outcome
     if not outcome.converged:
-        return "never at rest"
+        return "not at rest"
     if outcome.seconds is None:
         return f"> {span(int(outcome.seconds_at_least * 1000))}"
     return span(int(outcome.seconds * 1000)) if outcome.seconds else "at once"

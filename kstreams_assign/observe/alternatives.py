@@ -5,7 +5,7 @@ Pure: turns the caller's words into changes, and outcomes into facts for scripts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -22,7 +22,6 @@ from kstreams_assign.observe.what_if import Outcome, by_place, predict
 BY_PLACE_REBALANCES_MAX = 120
 """A longer simulation is not repeated for other places of the new processes."""
 
-GENERATIONS_MAX = 2_000
 SHORTEST_PREFIX = 4
 
 
@@ -107,9 +106,15 @@ def alternatives(
     return [alternative for alternative in compared_alternatives if not alternative.nothing]
 
 
-def played(state: GroupState, alternative: Alternative, offsets_per_s: int | None) -> Row:
-    """Return the outcome of one alternative."""
-    outcome = predict(state, alternative, offsets_per_s=offsets_per_s, generations_max=GENERATIONS_MAX)
+def played(
+    state: GroupState,
+    alternative: Alternative,
+    offsets_per_s: int | None,
+    rebalances_max: int,
+    tell: Callable[[int], None] | None = None,
+) -> Row:
+    """Return the outcome of one alternative; ``tell`` as in ``predict``."""
+    outcome = predict(state, alternative, offsets_per_s=offsets_per_s, generations_max=rebalances_max, tell=tell)
     if not alternative.newcomers or outcome.rebalances > BY_PLACE_REBALANCES_MAX:
         return Row(outcome)
     owner_changes = [outcome.owner_changes for outcome in by_place(state, alternative)]

@@ -8,6 +8,7 @@ differs from the round before while the old process is still in the group. A tas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kstreams_assign.assign import is_instance_balanced, is_load_balanced, owner_changes_lower_bound
@@ -62,15 +63,16 @@ def predict(
     offsets_per_s: int | None = None,
     place: Place = "last",
     generations_max: int = GENERATIONS_MAX,
+    tell: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Simulate ``state`` with the change made. Raises ``ConfigError`` for a change that cannot be made.
 
     ``offsets_per_s``: how fast one process restores; if None, every replica gets to its end between two probing
-    rebalances. ``place``: where new processes' random ids sort.
+    rebalances. ``place``: where new processes' random ids sort. ``tell`` is called after each rebalance, with how many
+    there were.
     """
     group = PlayedGroup(changed(state, alternative, place))
-    played = tuple(_play(group, alternative, offsets_per_s, generations_max))
-    converged = len(played) < generations_max
+    played, converged = _play(group, alternative, offsets_per_s, generations_max, tell or _tell_nothing)
     waited_ms = group.now_ms
     until_read(group, offsets_per_s)
     known = offsets_per_s is not None or not group.offsets_read
@@ -99,6 +101,10 @@ def predict(
     )
 
 
+def _tell_nothing(rebalances: int) -> None:
+    del rebalances
+
+
 def by_place(state: GroupState, alternative: Alternative) -> list[Outcome]:
     """Return an outcome for each place of the new processes' ids; a single one without new processes."""
     places = PLACES if alternative.newcomers else PLACES[:1]
@@ -106,14 +112,20 @@ def by_place(state: GroupState, alternative: Alternative) -> list[Outcome]:
 
 
 def _play(
-    group: PlayedGroup, alternative: Alternative, offsets_per_s: int | None, generations_max: int
-) -> list[Generation]:
+    group: PlayedGroup,
+    alternative: Alternative,
+    offsets_per_s: int | None,
+    generations_max: int,
+    tell: Callable[[int], None],
+) -> tuple[tuple[Generation, ...], bool]:
+    """Return the rebalances, and whether the group is at rest after them."""
     cause = _first_cause(group, alternative, offsets_per_s)
     played: list[Generation] = []
     while cause is not None and len(played) < generations_max:
         played.append(group.rebalance(cause))
+        tell(len(played))
         cause = until_next(group, played[-1].decision, offsets_per_s)
-    return played
+    return tuple(played), cause is None
 
 
 def _first_cause(group: PlayedGroup, alternative: Alternative, offsets_per_s: int | None) -> str | None:

@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.group.dialects import DIALECTS, Dialect
+from kstreams_assign.insight import what_if as work
 from kstreams_assign.observe.snapshot import GroupSnapshot, snapshot_text
 from kstreams_assign.observe.streams_saved import streams_snapshot_text
 from tests.group.little_group import END
@@ -220,7 +221,32 @@ def test_without_brokers_a_file_is_required(run: Cli) -> None:
 def test_a_long_simulation_reports_progress_and_ends_on_ctrl_c(save: Save) -> None:
     words = [sys.executable, "-m", "kstreams_assign", "what-if", str(save(rest())), "--add", "1000"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:
-        assert playing.stderr.readline() == "playing 1 of 2: add 1000\n"
+        assert playing.stderr.readline() == "playing 1 of 2: add 1000 (least_movement)\n"
         playing.send_signal(signal.SIGINT)
         assert (playing.wait(60), playing.stdout.read()) == (130, "")
         assert playing.stderr.read() == ""
+
+
+def test_rebalances_are_limited_and_counted(run: Cli, save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the assignor needs many: here more than the limit, in a large group more than a user waits for."""
+    monkeypatch.setattr(work, "QUICK_SIZE", 0)
+    change = ("what-if", save(rest()), "--add", 1, "--assignor", "high_availability", *LAG)
+    (_, whole) = run(*change, "--json").facts["alternatives"]
+    assert whole["rebalances"] > work.TELLS_EACH
+    limited = run(*change, "--rebalances", work.TELLS_EACH, "--json")
+    (_, outcome) = limited.facts["alternatives"]
+    assert (outcome["rebalances"], outcome["converged"], outcome["seconds"]) == (work.TELLS_EACH, False, None)
+    assert limited.err.splitlines()[-2:] == [
+        "playing 2 of 2: add 1 (high_availability)",
+        f"playing 2 of 2: add 1 (high_availability): {work.TELLS_EACH} rebalances",
+    ]
+    assert "not at rest" in run(*change, "--rebalances", work.TELLS_EACH).out
+    exactly = run(*change, "--rebalances", whole["rebalances"], "--json").facts["alternatives"][1]
+    assert exactly == whole, "as many as it needs are enough"
+
+
+def test_a_streams_group_has_no_limit_of_rebalances(run: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "streams.json"
+    file.write_text(streams_snapshot_text(TWO_MEMBERS))
+    done = run("what-if", file, "--add", 1, "--rebalances", 7)
+    assert (done.status, "--rebalances" in done.err) == (2, True)

@@ -80,7 +80,7 @@ def test_what_if_of_a_large_group() -> None:
     lines = lines_of(table("app: 4 tasks", Row(outcome), rows, {}, {"changelogs": "do not grow " * 20}))
     text = "\n".join(lines)
     shown = ("12,345-98,765", "12,345", "1,999", "3,998", "10,001", "54,321", "23,456", "30 d 23 h", "> 59 min 59 s")
-    for figure in (*shown, "never at rest", "> 1,999", "add 1000, acceptable_recovery_lag = 123456"):
+    for figure in (*shown, "not at rest", "> 1,999", "add 1000, acceptable_recovery_lag = 123456"):
         assert figure in text
 
 
