@@ -125,6 +125,11 @@ def test_a_member_that_missed_a_generation_ends_no_wait(seed):
     assert play(Script.draw(seed, faults=True)).violations == ()
 
 
+def test_a_member_that_missed_a_generation_does_not_know_of_a_later_announcement():
+    """Cut off, it comes back when the time of the announcement that it knows is over, and it leads."""
+    assert play(Script.draw(330_096_924, faults=True)).violations == ()
+
+
 @pytest.mark.parametrize("seed", SOME_MISSED_IT)
 def test_a_wait_that_such_a_member_ends_is_noticed(seed, monkeypatch):
     monkeypatch.setattr(engine.Membership, "generation", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -46,7 +46,9 @@ class WaitsAreAnnounced(Checker):
         """By generation: the number of its decision, and the processes that do not leave."""
         self._know_it_is_back: dict[UUID, set[Process]] = {}
         self._kept_until_ms: dict[UUID, float] = {}
-        self._awaits: dict[Process, tuple[int, AbstractSet[UUID]]] = {}
+        self._awaits: dict[Process, tuple[int, Mapping[UUID, float]]] = {}
+        """By its newest assignment: the generation, and whom it awaits, with the time until which they were kept then.
+        """
         self._decisions = 0
 
     def decided(
@@ -75,7 +77,7 @@ class WaitsAreAnnounced(Checker):
             self.world.timeline.at(decision.wait_ends_ms + ASKED_WITHIN_MS, self._is_asked, rebalance)
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
-        self._awaits[process] = generation, adopted.awaited.keys()
+        self._awaits[process] = generation, {each: self._kept_until_ms.get(each, 0) for each in adopted.awaited}
         number, present = self._present.get(generation, (0, frozenset[UUID]()))
         for each in present:
             if number > self._announced_by.get(each, 0):  # an assignment may arrive after a later announcement
@@ -95,9 +97,10 @@ class WaitsAreAnnounced(Checker):
     def _check_kept(self, known: AbstractSet[UUID], joined: set[str], now_ms: int) -> None:
         """Check that the decision knows of all that the newest assignment awaits."""
         newest = [at for process, at in self._awaits.items() if process.membership.client.member_id in joined]
-        _, awaited = max(newest, key=lambda at: at[0], default=(0, frozenset()))
-        for process in awaited - known:
-            if now_ms < self._kept_until_ms.get(process, 0):
+        _, kept_then_ms = max(newest, key=lambda at: at[0], default=(0, dict[UUID, float]()))
+        for process in kept_then_ms.keys() - known:
+            # A later announcement, which those that join may not know, has a time of its own.
+            if now_ms < min(kept_then_ms[process], self._kept_until_ms.get(process, 0)):
                 self.report_violation(f"{process} is not awaited any more, although its time is not over")
 
     def _check_wait(self, awaited: UUID, now_ms: int, max_ms: int) -> None:
