@@ -33,7 +33,7 @@ from kstreams_assign.wire import (
     encode_consumer_subscription,
 )
 
-CASES = ("5000x500x1x1", "10000x1000x1x1")
+CASES = ("5000x500x1x1", "10000x1000x1x0")
 GROUP, ASSIGNOR, USER_DATA = "bench", "least_movement", "apache"
 CHANGES = (("--add", "1"), ("--remove", str(UUID(int=0))))
 
@@ -49,7 +49,10 @@ def main(cases: Sequence[str]) -> None:
 
 
 def converged(case: str) -> GroupSnapshot:
-    """Return the group as a broker describes it at rest: each process reports and has what it had before."""
+    """Return the group as a broker describes it at rest: each process reports and has what it had before.
+
+    A group whose record a broker refuses by default (10000x1000x1x1) decides as Java does, so nothing is known of ours.
+    """
     held, _ = text_of([sys.executable, "-m", "kstreams_assign.peer.bench_call", case, ASSIGNOR, "held"])
     size = Size.parse(case)
     members = list(joined(read(held), size.threads, USER_DATA))
