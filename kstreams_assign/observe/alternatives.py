@@ -115,7 +115,7 @@ def played(
 ) -> Row:
     """Return the outcome of one alternative; ``tell`` as in ``predict``."""
     outcome = predict(state, alternative, offsets_per_s=offsets_per_s, generations_max=rebalances_max, tell=tell)
-    if not alternative.newcomers or outcome.rebalances > BY_PLACE_REBALANCES_MAX:
+    if not (alternative.newcomers and outcome.converged) or outcome.rebalances > BY_PLACE_REBALANCES_MAX:
         return Row(outcome)
     owner_changes = [outcome.owner_changes for outcome in by_place(state, alternative)]
     return Row(outcome, (min(owner_changes), max(owner_changes)))

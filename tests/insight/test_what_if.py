@@ -236,6 +236,7 @@ def test_rebalances_are_limited_and_counted(run: Cli, save: Save, monkeypatch: p
     limited = run(*change, "--rebalances", work.TELLS_EACH, "--json")
     (_, outcome) = limited.facts["alternatives"]
     assert (outcome["rebalances"], outcome["converged"], outcome["seconds"]) == (work.TELLS_EACH, False, None)
+    assert outcome["owner_changes_range"] is None, "nor is it played again for other places of the new process"
     assert limited.err.splitlines()[-2:] == [
         "playing 2 of 2: add 1 (high_availability)",
         f"playing 2 of 2: add 1 (high_availability): {work.TELLS_EACH} rebalances",
