@@ -6,6 +6,7 @@ it ends with the process that started it.
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import sys
@@ -35,6 +36,8 @@ WRITTEN_AT_MOST = 80  # if the purges do not come
 CLOSE = "close"
 RUNNING = "running"
 ORPHANED = 3
+STUCK_S = 100.0
+"""Where all is well a process ends in seconds; one that lives so long says in its log where its threads stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ def main(part: Part, pipe: Connection) -> None:
     """Run the process. Its recording goes through the pipe at its end; an error ends it with its trace in the log."""
     log = Path(part.log).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     sys.stderr = sys.stdout = log
+    faulthandler.dump_traceback_later(STUCK_S, file=log)
     logging.basicConfig(stream=log, level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s")
     if not part.watched:
 
